@@ -34,7 +34,7 @@ class CommitHit:
         moment = datetime.fromtimestamp(self.completed_ms / 1000, tz=timezone.utc)
         return {
             "base_path": self.base_path,
-            "instant": self.instant.time,
+            "instant": str(self.instant.time),
             "action": self.instant.action.value,
             "completion_time": moment.isoformat(timespec="milliseconds"),
         }

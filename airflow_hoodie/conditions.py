@@ -31,6 +31,7 @@ from hoodie.errors import ConfigError
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from hoodie.timeline.time import REQUESTED
 from hoodie.timeline.tokens import TOKEN_KEY
 
 #: names of the actions that commit rows
@@ -238,8 +239,8 @@ class Commits:
             completed_ms = completed_at(timeline, instant)
             past = until is not None and until.admits(instant, completed_ms)
             if since.admits(instant, completed_ms) and not past:
-                found.append((completed_ms, instant.time, instant))
-        found.sort(reverse=True)
+                found.append((completed_ms, REQUESTED.key(instant.time), instant))
+        found.sort(key=lambda item: item[:2], reverse=True)
         return (CommitHit(timeline.base_path, instant, completed_ms) for completed_ms, _, instant in found)
 
 
@@ -278,7 +279,7 @@ class Partitions:
                 details = reader.details(hit.instant)
                 if details is None or partition in details.dropped:
                     return None
-                instants[partition] = hit.instant.time
+                instants[partition] = str(hit.instant.time)
             elif not self.since and _is_archived(reader, timeline, partition):
                 instants[partition] = None
             else:

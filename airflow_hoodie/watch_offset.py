@@ -17,6 +17,7 @@ from airflow_hoodie.commits import CommitHit, TableReader, completed_at
 from airflow_hoodie.conditions import CommitFilter, Since
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS
+from hoodie.timeline.time import REQUESTED
 
 log = logging.getLogger(__name__)
 
@@ -50,28 +51,31 @@ class WatchOffset:
     @property
     def newest(self) -> str:
         """The greatest instant that was dealt with, "" if none."""
-        return max(self.done, default=self.low)
+        return max(self.done, default=self.low, key=REQUESTED.key)
 
     def covers(self, instant: str) -> bool:
-        return instant <= self.low or instant in self.done
+        return REQUESTED.until(instant, self.low) or instant in self.done
 
     def plus(self, instants: Iterable[str]) -> WatchOffset:
-        return WatchOffset(self.low, self.done.union(item for item in instants if item > self.low))
+        return WatchOffset(
+            self.low, self.done.union(item for item in instants if REQUESTED.after(item, self.low))
+        )
 
     def merged(self, other: WatchOffset) -> WatchOffset:
         """What either has dealt with."""
-        return WatchOffset(max(self.low, other.low)).plus(self.done | other.done)
+        return WatchOffset(max(self.low, other.low, key=REQUESTED.key)).plus(self.done | other.done)
 
     def compacted(self, timeline: Timeline) -> WatchOffset:
         """The same with a higher bound. It stays below what is pending, which may complete at any time."""
         pending = [item.time for item in timeline.pending() if item.comparable_action in COMMIT_ACTIONS]
-        old = sorted(self.done)[:-KEPT]
-        below = [instant for instant in old if not pending or instant < min(pending)]
-        return WatchOffset(max([self.low, *below])).plus(self.done)
+        old = sorted(self.done, key=REQUESTED.key)[:-KEPT]
+        bound = REQUESTED.first(pending)
+        below = [instant for instant in old if bound is None or REQUESTED.before(instant, bound)]
+        return WatchOffset(max([self.low, *below], key=REQUESTED.key)).plus(self.done)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able form for the state store."""
-        return {"low": self.low, "done": sorted(self.done)}
+        return {"low": self.low, "done": sorted(self.done, key=REQUESTED.key)}
 
     @classmethod
     def from_dict(cls, value: Any) -> WatchOffset | None:
@@ -105,14 +109,14 @@ def new_commits(
         for item in timeline.commits()
         if not seen.covers(item.time)
     ]
-    fresh.sort(key=lambda hit: (hit.completed_ms, hit.instant.time))
+    fresh.sort(key=lambda hit: (hit.completed_ms, REQUESTED.key(hit.instant.time)))
     instants: list[str] = []
     events: list[dict[str, Any]] = []
     for hit in fresh:
         details = reader.details(hit.instant)
         if details is None and reader.storage.now_ms() - hit.completed_ms < _TORN_MS:
             break
-        instants.append(hit.instant.time)
+        instants.append(str(hit.instant.time))
         if details is None:
             log.warning("The commit %s of %s can't be read", hit.instant.time, timeline.base_path)
         counts = which.admits(timeline, hit.instant, partial(reader.details, hit.instant)) is not False

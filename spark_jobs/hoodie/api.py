@@ -335,7 +335,9 @@ def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[
         {
             "partition": partition,
             "file_id": file_id,
-            "slices": [{"instant": file.instant, "name": file.name, "bytes": file.size} for file in group],
+            "slices": [
+                {"instant": str(file.instant), "name": file.name, "bytes": file.size} for file in group
+            ],
         }
         for partition in listing.partitions()
         for file_id, group in slices(snapshot, listing.files, partition).items()

@@ -14,6 +14,7 @@ from typing import Any
 
 from hoodie.backend.choice import backend_of
 from hoodie.errors import ConfigError
+from hoodie.format.instant_time import InstantTime
 from hoodie.pipeline import write
 from hoodie.services.request import Request
 from hoodie.services.results import about
@@ -24,6 +25,7 @@ from hoodie.services.ttl.settings import DAYS, STRATEGY
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
+from hoodie.timeline.time import NO_TIME
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 
 #: extra metadata of the commits that a run made: its strategy
@@ -105,7 +107,7 @@ def _common(target: ServiceTable, found: Expired) -> dict[str, Any]:
     }
 
 
-def _last(target: ServiceTable, timeline: Timeline) -> tuple[str, CommitMetadata | None]:
+def _last(target: ServiceTable, timeline: Timeline) -> tuple[InstantTime, CommitMetadata | None]:
     """The newest commit of a run on the active timeline."""
     for instant in reversed(timeline.filter([Action.REPLACECOMMIT], completed=True)):
         try:
@@ -114,7 +116,7 @@ def _last(target: ServiceTable, timeline: Timeline) -> tuple[str, CommitMetadata
             continue  # archived since the listing
         if TTL_KEY in metadata.extra_metadata:
             return instant.time, metadata
-    return "", None
+    return NO_TIME, None
 
 
 def _iso(epoch_ms: int) -> str:

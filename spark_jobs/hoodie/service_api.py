@@ -16,6 +16,7 @@ from hoodie.services.restore.service import RestoreRequest
 from hoodie.services.rollback.service import RollbackRequest
 from hoodie.services.savepoint.service import SavepointRequest
 from hoodie.services.sync.service import SyncRequest
+from hoodie.timeline.time import InstantTime
 
 if TYPE_CHECKING:
     from hoodie.callbacks.resend import ResendResult
@@ -249,7 +250,7 @@ def delete_savepoint(
         dry_run=dry_run,
         progress=progress or silent,
     )
-    return delete_savepoint(request, instant)
+    return delete_savepoint(request, InstantTime(instant))
 
 
 def restore_table(

@@ -29,6 +29,7 @@ from hoodie.services.rollback.run import CancelResult, RollbackResult
 from hoodie.services.savepoint.run import SavepointResult
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
+from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -114,7 +115,7 @@ def test_what_stands_in_the_way_fails_the_task(table: HoodieTable) -> None:
     first, second, third = commits(table)
     with pytest.raises(HoodieTableError, match=f"later commits may depend on it .{third}"):
         run(RollbackOperator(task_id="undo", table=table, instant=second))
-    hoodie.savepoint_table(table.path, second)
+    hoodie.savepoint_table(table.path, InstantTime(second))
     with pytest.raises(HoodieTableError, match=f"savepoints can't be taken back: {second}"):
         run(RestoreOperator(task_id="back", table=table, instant=first))
     with Transaction(Table(TableRef(table.path), LocalStorage()), Config.of({}), True) as writer:

@@ -13,6 +13,7 @@ from hoodie.timeline.active import create_instant
 from hoodie.timeline.clock import format_millis, instant_millis, new_instant_time
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 
 STORAGE = LocalStorage()
 STATES = (State.REQUESTED, State.INFLIGHT, State.COMPLETED)
@@ -33,7 +34,7 @@ class WrittenTimeline:
 
     def begin(self, action: Action = Action.COMMIT) -> Instant:
         """Requested and inflight files of a new instant."""
-        self._last = new_instant_time(self._last, utc=True)
+        self._last = new_instant_time(InstantTime(self._last), utc=True)
         for state in (State.REQUESTED, State.INFLIGHT):
             create_instant(STORAGE, self.path, Instant(self._last, action, state))
         return Instant(self._last, action, State.INFLIGHT)

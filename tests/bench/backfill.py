@@ -234,7 +234,7 @@ def _table(work: Path, days: int) -> dict[str, Any]:
 
     path = str(work / "flights" / "backfilled")
     timeline = Timeline.load(path)
-    commits = sorted(TokenStore(timeline, LocalStorage()).unsettled(), key=lambda commit: commit.instant)
+    commits = sorted(TokenStore(timeline, LocalStorage()).unsettled(), key=lambda commit: str(commit.instant))
     found = [interval_of(commit.token) for commit in commits]
     order = [each[1].start.date().isoformat() for each in found if each is not None]
     ours, expected = _rows(hoodie.read_table(path, meta=False)), _rows(_ordered(work, days))

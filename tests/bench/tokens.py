@@ -23,6 +23,7 @@ from typing import Any
 from hoodie.storage import Access
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.token_store import TokenStore, facts_of, index_of, record, settle, token_folder
 from hoodie.timeline.tokens import TOKEN_KEY, TokenCommit
 from tests.support.storages import Delegating
@@ -64,7 +65,7 @@ def _commit(number: int, task: str = "write") -> TokenCommit:
     counts = ("num_inserts", "num_updates", "num_deletes", "num_writes", "num_files", "bytes_written")
     totals = {"partitions": [f"hour={number}"], **dict.fromkeys(counts, number)}
     token = f"dag/{task}/-1/{start.isoformat()}/{(start + timedelta(hours=1)).isoformat()}"
-    return TokenCommit(token, str(_FIRST + number), "commit", "f" * 32, "upsert", totals)
+    return TokenCommit(token, InstantTime(str(_FIRST + number)), "commit", "f" * 32, "upsert", totals)
 
 
 def _table(base: str, count: int, indexed: bool) -> str:

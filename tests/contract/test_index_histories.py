@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from hoodie.timeline.time import InstantTime
 from tests.contract.test_index import INDEXES, SCHEMA, options_of
 from tests.support.properties import examples
 from tests.support.record_index import misplaced
@@ -133,7 +134,7 @@ class History:
             self.savepoint = str(hoodie.savepoint_table(self.path, options=self.services_options).instant)
             self.before[f"at {self.savepoint}"] = copy.deepcopy(self.model)
         elif kind == "restore" and self.savepoint:
-            hoodie.restore_table(self.path, self.savepoint, options=self.services_options)
+            hoodie.restore_table(self.path, InstantTime(self.savepoint), options=self.services_options)
             self.model = copy.deepcopy(self.before[f"at {self.savepoint}"])
         elif kind == "services":
             self.services()

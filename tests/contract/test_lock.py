@@ -27,6 +27,7 @@ from hoodie.errors import ConfigError, ConflictError, Fenced, LockTimeout, Stora
 from hoodie.lock import LockProvider, lock_for
 from hoodie.progress import silent
 from hoodie.table.handle import Table, TableRef
+from hoodie.timeline.time import InstantTime
 from scripts.environment import ROOT
 from tests.support import webhdfs_store
 from tests.support.hdfs.server import Hdfs
@@ -569,7 +570,7 @@ def test_a_restore_publishes_under_the_lock(tmp_path: Path, seen: list[tuple[str
     first, *_ = [hoodie.write_table(rows(value), table, options={**KEY, **lock}) for value in (1, 2)]
     assert first.instant is not None
     del seen[:]
-    hoodie.restore_table(table, first.instant, options=lock)
+    hoodie.restore_table(table, InstantTime(first.instant), options=lock)
     assert ("restore", True) in seen
     assert [item for item in seen if not item[1] and not item[0].endswith("inflight")] == []
     assert values(tmp_path / "t") == {1}

@@ -8,6 +8,7 @@ import pytest
 
 import hoodie
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.time import InstantTime
 from tests.support.ledger import LEDGER, entries, not_counted
 from tests.support.tables import small_rows
 from tests.unit.services.undo_support import COMPACT, COPY_ON_WRITE, MERGE_ON_READ, TYPES, History
@@ -37,9 +38,9 @@ def test_a_rollback_and_a_savepoint(history: History) -> None:
     result = hoodie.rollback_table(path, third, options=LEDGER)
     found = entries(path)
     assert found[f"{result.instant}.rollback"] == {"deleted": names(result.files), "undone": [third]}
-    hoodie.savepoint_table(path, second, options=LEDGER)
+    hoodie.savepoint_table(path, InstantTime(second), options=LEDGER)
     assert entries(path)[f"{second}.savepoint"] == {"deleted": {}, "undone": []}
-    hoodie.delete_savepoint(path, second, options=LEDGER)
+    hoodie.delete_savepoint(path, InstantTime(second), options=LEDGER)
     assert f"{second}.savepoint" not in entries(path)
     assert not_counted(path) == []
 
@@ -60,7 +61,7 @@ def test_a_restore(history: History) -> None:
     """With what its rollbacks deleted, which are no instants any more."""
     path = str(history.path)
     first, *others = history.commits()
-    result = hoodie.restore_table(path, first, options=LEDGER)
+    result = hoodie.restore_table(path, InstantTime(first), options=LEDGER)
     found = entries(path)
     assert not [name for name in found if name.endswith("rollback")]
     assert found[f"{result.instant}.restore"] == {"deleted": names(result.files), "undone": others}

@@ -30,6 +30,7 @@ from hoodie.merge.commit_time import CommitTime
 from hoodie.storage import STORAGES
 from hoodie.table.handle import TableRef
 from hoodie.table.view import FileSlice
+from hoodie.timeline.time import InstantTime
 
 FOLDERS: dict[str, Plugins[Any]] = {
     "hoodie.callbacks": CALLBACKS,
@@ -246,7 +247,7 @@ def test_a_callback_follows_writes_only(tmp_path: Path) -> None:
     assert [event.operation for event in Told.events] == ["UPSERT"] * 3
     hoodie.rollback_table(path, Told.events[-1].instant.time, options=options)
     saved = hoodie.savepoint_table(path, options=options)
-    hoodie.delete_savepoint(path, saved.instant, options=options)
+    hoodie.delete_savepoint(path, InstantTime(saved.instant), options=options)
     assert len(Told.events) == 3
 
 

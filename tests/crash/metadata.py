@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import hoodie
+from hoodie.timeline.time import InstantTime
 from tests.crash.clustering import NO_PACKING, SECOND, SORTED, Clustering, many_rows
 from tests.crash.participants import rollback
 from tests.crash.scenarios import (
@@ -109,11 +110,11 @@ def taken_back(path: str | Path) -> Any:
 
 
 def restore(path: str | Path) -> Any:
-    return hoodie.restore_table(str(path), commits(path)[0], options=ON)
+    return hoodie.restore_table(str(path), InstantTime(commits(path)[0]), options=ON)
 
 
 def located_restore(path: str | Path) -> Any:
-    return hoodie.restore_table(str(path), commits(path)[0], options={**ON, **_ASKING})
+    return hoodie.restore_table(str(path), InstantTime(commits(path)[0]), options={**ON, **_ASKING})
 
 
 def index(mode: str, indexes: str | None = None) -> Callable[[str | Path], list[Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import hoodie
+from hoodie.timeline.time import InstantTime
 from tests.crash.scenarios import BASE, FEW_CHANGES, NO_ROWS, OPTIONS, SCENARIOS, Kit, Row, Scenario, run
 from tests.crash.services import SETTINGS, Service
 from tests.crash.undo import MANUAL, THREE, TWO, commits, scenario, upserted
@@ -37,7 +38,7 @@ def rollback(path: str | Path, options: Mapping[str, str] = LEDGER) -> Any:
 
 
 def restore(path: str | Path) -> Any:
-    return hoodie.restore_table(str(path), commits(path)[0], options=LEDGER)
+    return hoodie.restore_table(str(path), InstantTime(commits(path)[0]), options=LEDGER)
 
 
 #: each with the ledger's steps between those of the scenario that it is like

@@ -16,6 +16,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.pending import busy_groups, refuse_updates
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.plans import InstantInfo, RollbackPlan, RollbackRequest
+from hoodie.timeline.time import InstantTime
 from hoodie.write import rollback
 from hoodie.write.operation import Operation
 from tests.crash.checks import counted, hudi_rs_rows, leftovers, our_rows
@@ -212,8 +213,8 @@ def mor_planned(path: Path) -> None:
     """Apache Hudi began the rollback: a command block behind the log, whose size the plan has a stub for."""
     (log,) = path.glob("eu/.*.log.2_*[0-9]")
     group, _, base = log.name[1:].partition(".log.")[0].partition("_")
-    request = RollbackRequest("eu", group, base, (), {log.name: 1})
-    plan = RollbackPlan(InstantInfo(DELTA, "deltacommit"), (request,))
+    request = RollbackRequest("eu", group, InstantTime(base), (), {log.name: 1})
+    plan = RollbackPlan(InstantInfo(InstantTime(DELTA), "deltacommit"), (request,))
     (path / ".hoodie/20261121000700000.rollback.requested").write_bytes(plan.to_bytes())
 
 

@@ -16,6 +16,7 @@ from hoodie.errors import HoodieError
 from hoodie.storage import storage_for
 from hoodie.timeline import token_index
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.token_store import TokenStore, record, settle
 from hoodie.timeline.tokens import TOKEN_KEY, TokenCommit
 from tests.support.faults import Faults, InjectedFault, Phase, injected
@@ -33,7 +34,7 @@ def commit(number: int) -> TokenCommit:
     day = f"d/t/-1/2026-01-{number + 1:02d}/2026-01-{number + 2:02d}"
     totals = {"partitions": ["p", f"of {number}"], "num_inserts": number}
     instant = "20260101000000100" if number == COUNT - 1 else f"202501010000000{number:02d}"
-    return TokenCommit(day, instant, "commit", "print", "upsert", totals)
+    return TokenCommit(day, InstantTime(instant), "commit", "print", "upsert", totals)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from typing import Any
 import hoodie
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
+from hoodie.timeline.time import InstantTime
 from tests.crash.clustering import NO_PACKING, SECOND, cluster, many
 from tests.crash.scenarios import (
     BASE,
@@ -141,15 +142,15 @@ def cancel(path: str | Path) -> Any:
 
 
 def savepoint(path: str | Path) -> Any:
-    return hoodie.savepoint_table(str(path), commits(path)[-1])
+    return hoodie.savepoint_table(str(path), InstantTime(commits(path)[-1]))
 
 
 def unsave(path: str | Path) -> Any:
-    return hoodie.delete_savepoint(str(path), commits(path)[1])
+    return hoodie.delete_savepoint(str(path), InstantTime(commits(path)[1]))
 
 
 def restore(path: str | Path) -> Any:
-    return hoodie.restore_table(str(path), commits(path)[1])
+    return hoodie.restore_table(str(path), InstantTime(commits(path)[1]))
 
 
 @dataclass(frozen=True, eq=False)

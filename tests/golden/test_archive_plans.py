@@ -29,8 +29,9 @@ from hoodie.timeline.archived import (
 )
 from hoodie.timeline.archived_entry import commit_record
 from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 from tests.golden.test_clean_plans import names, with_deleted
 from tests.support.archives import archive_folder
 from tests.support.handles import table_at
@@ -53,7 +54,7 @@ def archived(table: Path) -> list[ArchivedEntry]:
 def completed(table: Path) -> list[Instant]:
     """Every instant that was ever completed, archived or not."""
     active = [item for item in Timeline.load(str(table), STORAGE) if item.completed]
-    return sorted({*active, *(entry.instant for entry in archived(table) if entry.instant.completed)})
+    return in_order({*active, *(entry.instant for entry in archived(table) if entry.instant.completed)})
 
 
 def moments(history: list[Instant], merge_on_read: bool) -> Iterator[str]:
@@ -82,12 +83,14 @@ def test_each_run_chose_what_hudi_chose(golden_tables: Path, name: str) -> None:
     gone: set[Instant] = set()
     merge_on_read = name.startswith("mor")
     for now in moments(history, merge_on_read):
-        then = tuple(item for item in history if item.time <= now and item not in gone)
+        then = tuple(item for item in history if REQUESTED.until(item.time, now) and item not in gone)
         timeline = Timeline(str(table), then, {})
         earliest = Retention.of(config, 0, True).earliest(timeline)
         facts = Facts(
             earliest=earliest.time if earliest else None,
-            metadata_compaction=max((time for time in compactions if time <= f"{now}999"), default=""),
+            metadata_compaction=InstantTime(
+                REQUESTED.last(time for time in compactions if REQUESTED.until(time, f"{now}999")) or NO_TIME
+            ),
             merge_on_read=merge_on_read,
         )
         choice = choose(timeline, config, facts)
@@ -122,7 +125,7 @@ def test_archived_cleans_had_the_plans_that_we_make(golden_tables: Path, name: s
     plans = [CleanPlan.from_bytes(loaded.read(item.with_state(State.REQUESTED))) for item in cleans]
     assert len(cleans) >= 8
     for number, (clean, theirs) in enumerate(zip(cleans, plans, strict=True)):
-        then = Timeline(loaded.base_path, tuple(item for item in known if item.time < clean.time), {})
+        then = Timeline(loaded.base_path, tuple(item for item in known if item.is_before(clean.time)), {})
         listing = with_deleted(STORAGE, str(table), plans[number:])
         view = replace(View.of(table_at(then.base_path), then, partitioned=True), listing=listing)
         view = replace(view, partitions=lambda: ["apac", "eu", "us"])

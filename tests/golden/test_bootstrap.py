@@ -20,6 +20,7 @@ from hoodie.storage import Storage
 from hoodie.storage.local import LocalStorage
 from hoodie.storage.settings import FSYNC
 from hoodie.table.doctor import check_table
+from hoodie.timeline.time import InstantTime
 from tests.data.bootstrap.recipe import CASES, rows
 from tests.support.bootstrap import allowed, point, unpacked
 from tests.support.rows import assert_same_rows
@@ -261,8 +262,8 @@ def test_other_operations(table: Path) -> None:
     assert by_key(read(table, meta=False)) == expected
     hoodie.delete_partitions(str(table), ["region=us"])
     assert {row["region"] for row in read(table).to_pylist()} == {"eu"}
-    hoodie.delete_savepoint(str(table), saved)
-    hoodie.restore_table(str(table), "00000000000001")
+    hoodie.delete_savepoint(str(table), InstantTime(saved))
+    hoodie.restore_table(str(table), InstantTime("00000000000001"))
     assert by_key(read(table, meta=False)) == before
     hoodie.run_services(str(table), options=allowed(table))
     with pytest.raises(TableError, match="not rolled back here"):

@@ -42,7 +42,7 @@ def names(plan: CleanPlan) -> dict[str, set[str]]:
 
 
 def before(timeline: Timeline, clean: Instant) -> Timeline:
-    instants = tuple(instant for instant in timeline if instant.time < clean.time)
+    instants = tuple(instant for instant in timeline if instant.is_before(clean.time))
     return Timeline(timeline.base_path, instants, timeline.mtimes)
 
 

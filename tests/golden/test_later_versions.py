@@ -20,6 +20,7 @@ from hoodie.errors import UnsupportedVersion
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.layouts.two import TWO
+from hoodie.timeline.time import InstantTime
 from tests.unit.write.support import listing
 
 OPTIONS: dict[str, Any] = {"hoodie.datasource.write.recordkey.field": "id"}
@@ -156,7 +157,7 @@ def test_sensors(metas: dict[Path, dict[str, Any]]) -> None:
         expected = [instant for instant in timeline.commits() if shown[instant.time] not in SERVICES]
         hit = Commits(min_commits=len(expected)).find(reader, timeline)
         assert hit is not None
-        newest = max(expected, key=lambda instant: instant.completion or "")
+        newest = max(expected, key=lambda instant: str(instant.completion or ""))
         assert (hit.instant, hit.completed_ms) == (newest, local_ms(newest.completion or ""))
         assert Commits(min_commits=len(expected) + 1).find(reader, timeline) is None
         assert Commits(since=Since(moment_ms=hit.completed_ms)).find(reader, timeline) is None
@@ -203,7 +204,7 @@ USES: dict[str, Callable[[str], Any]] = {
     "compact": hoodie.compact_table,
     "cluster": hoodie.cluster_table,
     "rollback": lambda path: hoodie.rollback_table(path, "20200101000000000"),
-    "restore": lambda path: hoodie.restore_table(path, "20200101000000000"),
+    "restore": lambda path: hoodie.restore_table(path, InstantTime("20200101000000000")),
     "savepoint": hoodie.savepoint_table,
     "services": hoodie.plan_services,
     "run_services": hoodie.run_services,

@@ -19,6 +19,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.participant import Commit
 from hoodie.timeline.clock import instant_millis
+from hoodie.timeline.time import InstantTime
 from hoodie.write.kept import Changed, Making
 from hoodie.write.kept.record_index import RecordIndexPartition
 from tests.support.record_index import Places, indexed, places_of, stored
@@ -90,7 +91,7 @@ def test_a_new_index_has_what_theirs_has(golden_tables: Path, name: str) -> None
         partition: {item.name: item.size for item in listing.files(partition)}
         for partition in listing.partitions()
     }
-    making = Making(data=table, config=Config.of({}), instant=str(table.timeline.last_time))
+    making = Making(data=table, config=Config.of({}), instant=InstantTime(str(table.timeline.last_time)))
     assert KEPT.file_groups(making, files) == 10
     ours: Places = {}
     for chunk in KEPT.initial(making, files):

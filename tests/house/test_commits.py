@@ -12,6 +12,7 @@ import pytest
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import begin_instant
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 from tests.house.test_versions import named, place, sources
 from tests.house.test_walls import HOODIE
 
@@ -41,4 +42,4 @@ def test_instants_are_completed_by_the_commit_module_alone() -> None:
 
 def test_a_completed_instant_is_no_beginning() -> None:
     with pytest.raises(ValueError, match=r"completed by hoodie\.write\.commit alone"):
-        begin_instant(LocalStorage(), "/t", Instant("1", Action.CLEAN, State.COMPLETED))
+        begin_instant(LocalStorage(), "/t", Instant(InstantTime("1"), Action.CLEAN, State.COMPLETED))

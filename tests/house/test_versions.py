@@ -1,8 +1,7 @@
 """What differs between table versions is asked in few places.
 
-Numbers of table versions and layouts are in `config/versions.py`. How instants are ordered, what the files of
-commits contain and when an instant was completed is known to `timeline/` (its modules named here where it is
-not all of them).
+Numbers of table versions and layouts are in `config/versions.py`. What the files of commits contain and when
+an instant was completed is known to `timeline/`. The order of instants is checked by types (`InstantTime`).
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ NUMBERS = HOODIE / "config/versions.py"
 TIMELINE = HOODIE / "timeline"
 #: these have versions of their own: of log blocks, HFiles and Avro models
 OTHER_VERSIONS = (HOODIE / "format", HOODIE / "codec")
-#: the part of a timeline that travels to executors
-TRAVELS = HOODIE / "table/view.py"
 #: their file times are those of heartbeats, of reports of jobs, of files that are shown as files, and of log
 #: files that are appended to
 FILE_TIMES = (
@@ -33,8 +30,6 @@ FILE_TIMES = (
     HOODIE / "spark/staging.py",
 )
 
-ORDER = (ast.Lt, ast.Gt, ast.LtE, ast.GtE)
-INSTANT_TEXTS = {"time", "first_time", "last_time", "completion"}
 READERS = {("CommitMetadata", "parse"), ("CommitMetadata", "completed"), ("CommitDetails", "parse")}
 
 
@@ -81,22 +76,6 @@ def test_numbers_of_versions_are_in_one_module() -> None:
                 found.append(place(path, node))
             if isinstance(node, ast.Constant) and str(node.value) in ("SIX", "EIGHT", "NINE"):
                 found.append(place(path, node))
-    assert found == []
-
-
-def test_instants_are_ordered_by_the_timeline() -> None:
-    """Instant.is_after and is_before, Timeline.after, before, between, is_archived."""
-    found = [
-        place(path, node)
-        for path, tree in sources(TIMELINE, TRAVELS, having=[f".{name}" for name in INSTANT_TEXTS])
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Compare)
-        and any(isinstance(kind, ORDER) for kind in node.ops)
-        and any(
-            isinstance(item, ast.Attribute) and item.attr in INSTANT_TEXTS
-            for item in [node.left, *node.comparators]
-        )
-    ]
     assert found == []
 
 

@@ -57,7 +57,7 @@ class Table:
     def _note(self, replaced: Collection[str] = ()) -> None:
         """The changes of the newest commit; all rows of partitions that it `replaced` are gone, and new."""
         commits = Timeline.load(str(self.path)).commits()
-        instant = max(item.time for item in commits)
+        instant = max((item.time for item in commits), key=str)
         before, self.state = self.state, rows_by_key(self.path, SCHEMA)
         assert instant not in self.changes
         self.changes[instant] = []

@@ -174,7 +174,7 @@ def test_indexes_of_apache_hudi_over_our_services(
     there = properties.load(LocalStorage(), str(path)).metadata_partitions
     rows = hoodie.read_table(str(path))
     rows = rows.drop_columns(list(META_COLUMNS))
-    commit = max(instant.time for instant in Timeline.load(str(path)).commits())
+    commit = Timeline.load(str(path)).commits()[-1].time
     hoodie.savepoint_table(str(path), user="me")
     sort = {"hoodie.clustering.plan.strategy.sort.columns": "_hoodie_record_key"}
     if Handle.open(str(path)).properties.table_type.value == "MERGE_ON_READ":

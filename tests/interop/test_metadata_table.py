@@ -13,6 +13,7 @@ import pytest
 import hoodie
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
+from hoodie.timeline.time import InstantTime
 from tests.support.hudi_client import HudiServer
 from tests.support.metadata import KEPT, disagreements, has_metadata_table
 from tests.support.readers import read_daft
@@ -155,7 +156,7 @@ def test_without_a_setting_and_over_a_restore(
     before, point = copy.deepcopy(table.model), max(table.commits())
     table.theirs(hudi_015, 4, PLAIN)
     table.ours(5, OFF)
-    result = hoodie.restore_table(str(table.path), point)
+    result = hoodie.restore_table(str(table.path), InstantTime(point))
     assert (result.status, result.warnings) == ("restored", [])
     table.model = before
     agrees(table, "restored", (hudi_015, hudi_12))

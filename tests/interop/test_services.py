@@ -12,6 +12,7 @@ import hoodie
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.time import REQUESTED
 from tests.support.faults import die_at
 from tests.support.hudi_client import HudiServer
 from tests.support.rows import assert_same_rows
@@ -50,7 +51,7 @@ def test_apache_hudi_reads_and_services_what_we_serviced(
     for version in range(13, 17):
         table.theirs(hudi_015, version)
     table.check("serviced by Hudi", (hudi_015, hudi_12))
-    assert _result(table, table.cleans()[-1]).earliest > earliest
+    assert REQUESTED.after(_result(table, table.cleans()[-1]).earliest, earliest)
     assert set(table.archived()) > archive_before
     assert len(table.commits()) <= 5
     for version in range(17, 22):

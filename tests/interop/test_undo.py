@@ -15,6 +15,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
+from hoodie.timeline.time import InstantTime
 from tests.support.faults import die_at
 from tests.support.hudi_client import HudiServer
 from tests.support.metadata import disagreements
@@ -97,7 +98,7 @@ def test_apache_hudi_reads_and_goes_on_with_what_we_took_back(
     table.check("written on", (hudi_015,))
     history.compact("schedule")
     history.theirs(hudi_015, 6)  # which hudi-rs can't read beside a pending compaction
-    restored = hoodie.restore_table(path, saved)
+    restored = hoodie.restore_table(path, InstantTime(saved))
     assert len(restored.undone) == (5 if kind == MERGE_ON_READ else 3)
     history.back_to(saved)
     table.check("restored", (hudi_015, hudi_12))
@@ -168,7 +169,7 @@ def test_apache_hudi_takes_back_what_we_wrote(
         ours = table.path.with_name(f"ours_{kind.lower()}")
         shutil.copytree(path, ours)
         hudi_015.call("rollback_to_savepoint", table=name, instant_time=saved)
-    hoodie.restore_table(str(ours), saved)
+    hoodie.restore_table(str(ours), InstantTime(saved))
     theirs_plan, theirs = _restore(table.path)
     our_plan, our = _restore(ours)
     assert our_plan == theirs_plan
@@ -203,7 +204,7 @@ def test_apache_hudi_finishes_our_restore(tmp_path: Path, kind: str, hudi_015: H
     # each rollback deletes the files of its commit from the timeline, and at its end what may be left of them
     die_at(
         table.path,
-        lambda path: hoodie.restore_table(path, saved),
+        lambda path: hoodie.restore_table(path, InstantTime(saved)),
         lambda change: change.name == "delete" and change.path.endswith("commit.requested"),
         nth=3,
     )
@@ -237,7 +238,7 @@ def test_golden_tables_restored_by_us_and_by_apache_hudi_are_the_same(
     with without_metadata_table(hudi_015):
         hudi_015.call("rollback_to_savepoint", table=name, instant_time=saved)
     expected = hudi_015.read(theirs, metadata=False)
-    result = hoodie.restore_table(str(ours), saved)
+    result = hoodie.restore_table(str(ours), InstantTime(saved))
     assert not result.metadata_table_removed
     assert disagreements(ours) == []
     for server in (hudi_015, hudi_12):

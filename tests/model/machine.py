@@ -25,6 +25,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files, read_file
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
+from hoodie.timeline.time import NO_TIME, REQUESTED
 from tests.model.flavor import ODD, Row
 from tests.model.steps import KINDS, SERVICES, TABLE, Refused, Step, draw, told
 from tests.model.world import Rows, Version, World, counted, counted_table
@@ -257,7 +258,7 @@ class Machine:
         self._count("change logs", len(named))
         if "CRASH" not in self.steps[-1] and not timeline.pending():
             paths = [path.relative_to(self.path) for path in self.path.glob("*/.*.cdc")]
-            oldest = min((instant.time for instant in timeline.commits()), default="")
+            oldest = REQUESTED.first(instant.time for instant in timeline.commits()) or NO_TIME
             young = {str(path) for path in paths if path.name.partition(".log.")[0][-17:] >= oldest}
             assert young <= named.keys(), "change logs of no commit"
 
@@ -265,10 +266,12 @@ class Machine:
         """Kept commits as of their time, what was written since each, and between it and a later one."""
         last = last_clean(timeline, STORAGE)
         bounds = [plan.earliest.time for _, plan in pending_plans(timeline, STORAGE) if plan.earliest]
-        earliest = "" if self.odd else max([*bounds, last.earliest if last else ""])
+        earliest = NO_TIME if self.odd else REQUESTED.last([*bounds, last.earliest if last else NO_TIME])
         newest = [item.time for item in timeline.commits()[-9 if self.odd else -3 :]]
         versions = [
-            item for item in self.world.versions if item.instant in newest and item.instant >= earliest
+            item
+            for item in self.world.versions
+            if item.instant in newest and REQUESTED.since(item.instant, earliest or NO_TIME)
         ]
         for place, version in enumerate(versions):
             at = version.instant
@@ -302,11 +305,11 @@ class Machine:
         """Times of completed commits, wherever they are."""
         if not self._exists():
             return set()
-        found = {instant.time for instant in Timeline.load(str(self.path)).commits()}
+        found = {str(instant.time) for instant in Timeline.load(str(self.path)).commits()}
         for file in archive_files(STORAGE, Table.open(str(self.path)).archive_folder):
             if file.name not in self._archived:
                 self._archived[file.name] = {
-                    entry.instant.time: str(entry.commit.operation_type if entry.commit else None)
+                    str(entry.instant.time): str(entry.commit.operation_type if entry.commit else None)
                     for entry in read_file(STORAGE, file.path)
                     if entry.instant.completed and entry.instant.action in COMMIT_ACTIONS
                 }

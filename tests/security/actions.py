@@ -18,6 +18,7 @@ from hoodie.services.archive.mend import mend_archive
 from hoodie.storage import storage_for
 from hoodie.table.doctor import check_table
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.token_store import TokenStore
 from tests.security.corpus import NEW, Lake
 from tests.security.lakes import KEPT, KINDS
@@ -156,7 +157,9 @@ ACTIONS: dict[str, Action] = {
     "watcher": _watcher,
     "tokens": _tokens,
     "dry_clean": lambda lake: len(hoodie.clean_table(str(lake.table), options=SERVICES, dry_run=True).reason),
-    "dry_restore": lambda lake: hoodie.restore_table(str(lake.table), lake.first, dry_run=True).status,
+    "dry_restore": lambda lake: (
+        hoodie.restore_table(str(lake.table), InstantTime(lake.first), dry_run=True).status
+    ),
     "upsert": _write("upsert"),
     "insert": _write("insert"),
     "bulk_insert": _write("bulk_insert"),
@@ -168,9 +171,9 @@ ACTIONS: dict[str, Action] = {
     "archive": _after(lambda lake: hoodie.archive_table(str(lake.table), options=SERVICES)),
     "rollback": _after(lambda lake: hoodie.rollback_table(str(lake.table), lake.last)),
     "rollback_new": lambda lake: hoodie.rollback_table(str(lake.table), NEW).status,
-    "restore": _after(lambda lake: hoodie.restore_table(str(lake.table), lake.first)),
+    "restore": _after(lambda lake: hoodie.restore_table(str(lake.table), InstantTime(lake.first))),
     "savepoint": _after(lambda lake: hoodie.savepoint_table(str(lake.table))),
-    "unsave": _after(lambda lake: hoodie.delete_savepoint(str(lake.table), lake.first)),
+    "unsave": _after(lambda lake: hoodie.delete_savepoint(str(lake.table), InstantTime(lake.first))),
     "cancel": lambda lake: hoodie.cancel_plan(str(lake.table), NEW).status,
     "compact": _after(lambda lake: hoodie.compact_table(str(lake.table), options=SERVICES)),
     "cluster": _after(lambda lake: hoodie.cluster_table(str(lake.table))),

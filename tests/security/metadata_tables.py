@@ -23,6 +23,7 @@ from hoodie.format.log_block import BlockType, HeaderKey, rollback_headers
 from hoodie.format.log_block import encode_block as encode_log_block
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.names import BaseFileName
+from hoodie.timeline.time import InstantTime
 from tests.security.corpus import NEW, Case, Lake
 from tests.support.metadata_index import (
     Record,
@@ -264,7 +265,11 @@ def logged(
 
     def forge(lake: Lake) -> None:
         given: dict[int, str] = {HeaderKey.INSTANT_TIME: lake.last, HeaderKey.SCHEMA: schema_text()}
-        given = rollback_headers(NEW, lake.last) if undo else given | dict(headers or {})
+        given = (
+            rollback_headers(InstantTime(NEW), InstantTime(lake.last))
+            if undo
+            else given | dict(headers or {})
+        )
         _add_log(lake, b"".join(map(bytes, encode_log_block(kind, given, content))))
 
     return forge

@@ -58,6 +58,7 @@ from hoodie.timeline.plans import RequestedReplace, RollbackMetadata, RollbackPl
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
 from hoodie.timeline.savepoint import SavepointMetadata
 from hoodie.timeline.task_run import TaskRun
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.token_store import TokenStore
 from hoodie.timeline.tokens import TokenCommit
 from tests.security import fuzzing
@@ -152,14 +153,14 @@ def _commit(data: bytes) -> None:
     commit = CommitMetadata.parse(data)
     commit.to_json()
     _ = commit.schema_text(), commit.num_writes, commit.partitions, commit.file_groups
-    TokenCommit.of(Instant(INSTANT, Action.COMMIT, State.COMPLETED), commit)
+    TokenCommit.of(Instant(InstantTime(INSTANT), Action.COMMIT, State.COMPLETED), commit)
     TaskRun.of(commit.extra_metadata)
 
 
 def _archived(data: bytes) -> None:
     """What the archiver does with a commit."""
-    instant = Instant(INSTANT, Action.COMMIT, State.COMPLETED)
-    encode_archive([entry_record(instant, data, INSTANT)], 1)
+    instant = Instant(InstantTime(INSTANT), Action.COMMIT, State.COMPLETED)
+    encode_archive([entry_record(instant, data, InstantTime(INSTANT))], 1)
 
 
 def _log(data: bytes) -> None:
@@ -338,7 +339,7 @@ def properties_of(storage: Storage, base_path: str) -> object:
 
 def _markers(storage: Storage, base_path: str) -> object:
     (Path(base_path) / ".hoodie/.temp" / INSTANT / "MARKERS.type").write_text("TIMELINE_SERVER_BASED")
-    return read_markers(table_at(base_path, storage), INSTANT)
+    return read_markers(table_at(base_path, storage), InstantTime(INSTANT))
 
 
 def _end_mutated(chance: random.Random, data: Sequence[bytes]) -> bytes:

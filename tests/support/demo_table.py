@@ -31,6 +31,7 @@ from hoodie.timeline.commit import PlannedFile, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.task_run import RUN_KEY
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
 
 START = dt.datetime(2026, 3, 9, 0, 5, 12, tzinfo=dt.timezone.utc)
@@ -129,7 +130,9 @@ def die(path: str, hour: int, chance: random.Random) -> str:
     owner |= task(hour)
     _STORAGE.write(heartbeat.heartbeat_path(path, time), json.dumps(owner).encode())
     planned = inflight_metadata(
-        "UPSERT", {"2026-03-09-20": 412}, {"2026-03-09-16": [PlannedFile("", "", chance.randrange(300))]}
+        "UPSERT",
+        {"2026-03-09-20": 412},
+        {"2026-03-09-16": [PlannedFile("", InstantTime(""), chance.randrange(300))]},
     )
     planned = dataclasses.replace(planned, extra_metadata=task(hour))
     for state, data in ((State.REQUESTED, b""), (State.INFLIGHT, planned.to_json())):

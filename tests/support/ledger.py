@@ -13,6 +13,7 @@ from hoodie.table.handle import Table
 from hoodie.table.participant import Commit, CommitParticipant
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Instant
+from hoodie.timeline.time import REQUESTED
 
 FOLDER = ".hoodie/.ledger"
 PARTS = ("changes", "sum")
@@ -23,7 +24,7 @@ class Ledger(CommitParticipant):
 
     def prepare(self, commit: Commit) -> None:
         deleted = {path: sorted(names) for path, names in sorted(commit.deleted.items())}
-        undone = sorted(info.time for info in commit.undone)
+        undone = sorted((info.time for info in commit.undone), key=REQUESTED.key)
         changes = {"deleted": deleted, "undone": undone}
         total = {"deleted": sum(map(len, deleted.values())), "undone": len(undone)}
         self._sweep(commit.table)

@@ -31,6 +31,7 @@ from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.timeline.active import create_instant
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 STORAGE = LocalStorage()
 MODEL = "HoodieMetadataRecord"
@@ -56,7 +57,7 @@ def make_metadata_table(
     """
     table = Table.open(str(path))
     folder = Path(path, ".hoodie/metadata")
-    last = max((item.time for item in table.timeline), default="0" * 14)
+    last = REQUESTED.last(item.time for item in table.timeline) or InstantTime("0" * 14)
     instant = f"{last}010"
     named = {properties.NAME: "t_metadata", properties.TYPE: "MERGE_ON_READ"}
     properties.create(STORAGE, str(folder), {**named, properties.BASE_FILE_FORMAT: "HFILE"})
@@ -86,7 +87,9 @@ def make_metadata_table(
         for number in range(groups):
             mine = [record for record, group in zip(records, numbers, strict=True) if group == number]
             write_base(folder, partition, f"{_PREFIXES[partition]}-{number:04d}-0", instant, mine)
-    create_instant(STORAGE, str(folder), Instant(instant, Action.DELTACOMMIT, State.COMPLETED), _EMPTY)
+    create_instant(
+        STORAGE, str(folder), Instant(InstantTime(instant), Action.DELTACOMMIT, State.COMPLETED), _EMPTY
+    )
     properties.update(STORAGE, str(path), {properties.METADATA_PARTITIONS: ",".join(partitions)})
     return folder
 

@@ -13,6 +13,7 @@ from hoodie.metadata.records import Records
 from hoodie.metadata.table import Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.table.handle import Table
+from hoodie.timeline.time import InstantTime
 from tests.support.arrow import arrow_schema
 
 INFO = pa.struct([pa.field("size", pa.int64(), False), pa.field("isDeleted", pa.bool_(), False)])
@@ -83,14 +84,14 @@ def statistics(found: Mapping[str, bool]) -> Records:
 
 
 def write_records(writer: MetadataWriter, instant: str, found: Mapping[Partition, Records]) -> None:
-    writer.write(instant, found, lambda spools: _fill(spools, found))
+    writer.write(InstantTime(instant), found, lambda spools: _fill(spools, found))
 
 
 def make_records(table: Table, upto: str, found: Mapping[Partition, tuple[Records, int]]) -> None:
     """Of each partition its records and its number of file groups."""
     groups = {name: count for name, (_, count) in found.items()}
     records = {name: given for name, (given, _) in found.items()}
-    MetadataWriter.make(table, upto, groups, lambda spools: _fill(spools, records))
+    MetadataWriter.make(table, InstantTime(upto), groups, lambda spools: _fill(spools, records))
 
 
 def _fill(spools: Mapping[Partition, RecordSpool], found: Mapping[Partition, Records]) -> None:

@@ -19,6 +19,7 @@ from hoodie.timeline.archived import (
     read_file,
 )
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 
 STORAGE = LocalStorage()
 
@@ -42,7 +43,7 @@ def test_entries_of_old_releases() -> None:
         "stateTransitionTime": None,
     }  # fmt: skip
     entry = ArchivedEntry.from_record(record)
-    assert entry.instant == Instant("20200101000000", Action.COMMIT, State.COMPLETED)
+    assert entry.instant == Instant(InstantTime("20200101000000"), Action.COMMIT, State.COMPLETED)
     assert (entry.metadata, entry.commit) == (None, None)
     with pytest.raises(TableError, match="not known here"):
         ArchivedEntry.from_record({**record, "actionType": "ingest"})

@@ -22,6 +22,7 @@ from hoodie.timeline.commit import (
     pretty_json,
 )
 from hoodie.timeline.commit_details import CommitDetails, base_file_totals, schema_text, stats_of
+from hoodie.timeline.time import InstantTime
 
 
 def test_every_golden_commit_comes_back_byte_for_byte(golden_tables: Path) -> None:
@@ -122,7 +123,9 @@ def test_inflight_profile_is_what_hudi_writes(golden_tables: Path) -> None:
         inserts = {name: stats[0].num_inserts for name, stats in profile.partition_to_write_stats.items()}
         files = {
             name: [
-                PlannedFile(stat.file_id, str(stat.prev_commit), stat.num_update_writes, stat.num_inserts)
+                PlannedFile(
+                    stat.file_id, InstantTime(str(stat.prev_commit)), stat.num_update_writes, stat.num_inserts
+                )
                 for stat in stats[1:]
             ]
             for name, stats in profile.partition_to_write_stats.items()
@@ -131,7 +134,7 @@ def test_inflight_profile_is_what_hudi_writes(golden_tables: Path) -> None:
 
 
 def test_partition_that_only_has_updates() -> None:
-    metadata = inflight_metadata("UPSERT", {}, {"": [PlannedFile("f", "1", 3)]})
+    metadata = inflight_metadata("UPSERT", {}, {"": [PlannedFile("f", InstantTime("1"), 3)]})
     placeholder, file = metadata.partition_to_write_stats[""]
     assert (placeholder.file_id, placeholder.num_inserts, placeholder.prev_commit) == ("", 0, "null")
     assert (file.file_id, file.prev_commit, file.num_update_writes) == ("f", "1", 3)

@@ -12,6 +12,7 @@ import pytest
 from hoodie.codec import avro
 from hoodie.errors import TableError
 from hoodie.timeline.compaction_plan import CompactionOperation, CompactionPlan, PlannedStrategy
+from hoodie.timeline.time import InstantTime
 
 
 def decoded(data: bytes) -> dict[str, Any]:
@@ -60,7 +61,11 @@ def test_the_strategy_of_a_log_compaction(golden_tables: Path) -> None:
 
 def test_paths_of_version_1_are_absolute() -> None:
     plan = CompactionPlan(
-        (CompactionOperation("p/q", "f", "1", "/t/p/q/f_0_1.parquet", ("file:/t/p/q/.f_1.log.1",)),),
+        (
+            CompactionOperation(
+                "p/q", "f", InstantTime("1"), "/t/p/q/f_0_1.parquet", ("file:/t/p/q/.f_1.log.1",)
+            ),
+        ),
         version=1,
     )
     (entry,) = CompactionPlan.from_bytes(plan.to_bytes()).operations
@@ -72,7 +77,7 @@ def test_a_slice_without_base_file_and_absent_parts() -> None:
         "HoodieCompactionPlan", {"operations": [{"baseInstantTime": "1", "fileId": "f"}], "version": 2}
     )
     plan = CompactionPlan.from_bytes(old)
-    assert plan.operations == (CompactionOperation("", "f", "1", metrics=None),)
+    assert plan.operations == (CompactionOperation("", "f", InstantTime("1"), metrics=None),)
     assert plan.operations[0].base_name is None
     assert CompactionPlan.from_bytes(avro.write_record("HoodieCompactionPlan", {})).operations == ()
 
@@ -82,7 +87,7 @@ def test_a_plan_of_a_newer_release() -> None:
     schema = avro.schema_json("HoodieCompactionPlan")
     more = {"name": "missingSchedulePartitions", "type": ["null", {"type": "array", "items": "string"}]}
     newer = fastavro.parse_schema({**schema, "fields": [*schema["fields"], more]}, named_schemas={})
-    plan = CompactionPlan((CompactionOperation("p", "f", "1"),))
+    plan = CompactionPlan((CompactionOperation("p", "f", InstantTime("1")),))
     out = io.BytesIO()
     fastavro.writer(out, newer, [{**plan.to_record(), "missingSchedulePartitions": ["q"]}], codec="null")
     assert CompactionPlan.from_bytes(out.getvalue()) == plan

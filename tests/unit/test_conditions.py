@@ -24,7 +24,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.files import ModificationTimes
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, in_order
 from hoodie.timeline.layouts.one import ONE
 from scripts.environment import ROOT
 from tests.support.storages import Behind, wrapped
@@ -43,7 +43,7 @@ def timeline(**files: int) -> Timeline:
         key = (instant.time, instant.comparable_action)
         if key not in best or best[key].state < instant.state:
             best[key] = instant
-    return Timeline("/lake/t", tuple(sorted(best.values())), mtimes)
+    return Timeline("/lake/t", tuple(in_order(best.values())), mtimes)
 
 
 def of(*names: str) -> Timeline:

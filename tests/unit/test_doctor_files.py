@@ -12,6 +12,7 @@ import hoodie
 from hoodie.cli import doctor
 from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding
 from hoodie.table.doctor import check_table
+from hoodie.timeline.time import InstantTime
 from tests.support.cli import said
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import OPTIONS
@@ -106,7 +107,7 @@ def test_pages_are_read(tmp_path: Path) -> None:
 def test_files_of_savepoints_and_plans(tmp_path: Path) -> None:
     path = tmp_path / "t"
     _, second = write(path, MOR, 2)
-    hoodie.savepoint_table(str(path), second)
+    hoodie.savepoint_table(str(path), InstantTime(second))
     always = {"hoodie.compact.inline.max.delta.commits": 1}
     plan = hoodie.compact_table(str(path), mode="schedule", options=always).scheduled
     for file in (path / ".hoodie").glob("*.deltacommit"):

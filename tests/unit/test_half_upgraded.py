@@ -18,6 +18,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.checkup import ERROR
 from hoodie.table.doctor import check_table
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.time import InstantTime
 from tests.support.archives import age
 from tests.unit.write.support import listing
 
@@ -44,7 +45,7 @@ USES: dict[str, Callable[[str], Any]] = {
     "archive": lambda path: hoodie.archive_table(path, options=OPTIONS),
     "cluster": hoodie.cluster_table,
     "rollback": lambda path: hoodie.rollback_table(path, "20200101000000000"),
-    "restore": lambda path: hoodie.restore_table(path, "20200101000000000"),
+    "restore": lambda path: hoodie.restore_table(path, InstantTime("20200101000000000")),
     "savepoint": hoodie.savepoint_table,
     "services": hoodie.plan_services,
     "run_services": hoodie.run_services,

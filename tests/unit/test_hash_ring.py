@@ -14,6 +14,7 @@ from hoodie.errors import TableError
 from hoodie.table.handle import TableRef
 from hoodie.table.hash_ring import FIRST, MOST, Node, Ring, Rings, ring_instant, ring_path
 from hoodie.table.view import TimelineView
+from hoodie.timeline.time import InstantTime
 
 #: of a partition "p0" with two buckets, by Apache Hudi 0.15.0
 ENDS = [1073741824, 2147483647]
@@ -43,22 +44,24 @@ def test_a_hash_belongs_to_the_first_range_that_ends_at_it_or_later() -> None:
     one = ends(ring)[0]
     assert placed(ring, 0, one, one + 1, MOST) == [0, 0, 1, 3]
     assert placed(ring, 2**31, 2**32 - 1) == [0, 3], "the sign is dropped"
-    assert placed(ring.changed([Node(MOST, "")], "1"), MOST, MOST - 1) == [0, 0], "the circle goes on"
+    assert placed(ring.changed([Node(MOST, "")], InstantTime("1")), MOST, MOST - 1) == [0, 0], (
+        "the circle goes on"
+    )
 
 
 def test_a_split_halves_a_range_and_a_merge_joins_neighbours() -> None:
     ring = Ring.first("p", 4)
     halves = ring.split(2)
-    after = ring.changed(halves, "20260101000000000")
+    after = ring.changed(halves, InstantTime("20260101000000000"))
     assert (len(after.nodes), after.sequence, after.instant) == (5, 1, "20260101000000000")
     middle = (ends(ring)[1] + ends(ring)[2]) // 2
     assert ends(after) == sorted([*ends(ring), middle])
     kept = {node.prefix for node in ring.nodes} & {node.prefix for node in after.nodes}
     assert len(kept) == 3
-    again = after.changed(after.merge([2, 3]), "20260101000000001")
+    again = after.changed(after.merge([2, 3]), InstantTime("20260101000000001"))
     assert ends(again) == ends(ring)
     assert len({node.prefix for node in again.nodes} & kept) == 3
-    around = ring.changed(ring.merge([3, 0]), "1")
+    around = ring.changed(ring.merge([3, 0]), InstantTime("1"))
     assert ends(around) == ends(ring)[:3]
     assert placed(around, MOST) == [0]
     assert len(Ring.first("p", 1).split(0)) == 2
@@ -68,7 +71,7 @@ def test_a_split_halves_a_range_and_a_merge_joins_neighbours() -> None:
 
 def test_a_renewed_ring_has_other_file_groups_for_the_same_ranges() -> None:
     ring = Ring.first("p", 4)
-    renewed = ring.renewed("20260101000000000")
+    renewed = ring.renewed(InstantTime("20260101000000000"))
     assert ends(renewed) == ends(ring)
     assert renewed.nodes == ring.renewed().nodes, "whoever makes it"
     prefixes = [{node.prefix for node in each.nodes} for each in (ring, renewed, renewed.renewed())]
@@ -76,7 +79,7 @@ def test_a_renewed_ring_has_other_file_groups_for_the_same_ranges() -> None:
 
 
 def test_json_and_back() -> None:
-    for ring in (Ring.first("a/b", 3), Ring.first("", 1).renewed("20260101000000000")):
+    for ring in (Ring.first("a/b", 3), Ring.first("", 1).renewed(InstantTime("20260101000000000"))):
         assert Ring.parse(ring.to_json(), ring.partition, "path") == ring
     record = json.loads(Ring.first("p0", 2).to_json())
     assert {**record, "nodes": []} == {
@@ -132,7 +135,7 @@ def test_names_of_files() -> None:
 
 
 def view(*committed: str, first: str) -> TimelineView:
-    return TimelineView(frozenset(committed), first, None)
+    return TimelineView(frozenset(map(InstantTime, committed)), InstantTime(first), None)
 
 
 def kept(path: Path, ring: Ring) -> None:
@@ -160,5 +163,5 @@ def test_the_newest_ring_whose_commit_is_there_counts(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
     (tmp_path / "p" / f"{rings[1].nodes[0].file_id}_0-1-2_{old}.parquet").touch()
     assert found(view(first="20260303000000000")) == rings[1]
-    Path(ring_path(str(tmp_path), "p", new)).with_suffix(".commit").touch()
+    Path(ring_path(str(tmp_path), "p", InstantTime(new))).with_suffix(".commit").touch()
     assert found(view(first="20260303000000000")) == rings[2]

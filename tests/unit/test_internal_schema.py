@@ -12,6 +12,7 @@ from hoodie.errors import TableError
 from hoodie.format.internal_schema import InternalSchema, inherited, parse_history, schema_at
 from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import from_avro
+from hoodie.timeline.time import InstantTime
 from tests.support.evolved import commits
 
 TABLES = ["evolved_cow", "evolved_mor"]
@@ -51,8 +52,8 @@ def test_a_new_schema_has_the_ids_that_apache_hudi_gives(evolved_tables: Path, n
     history = parse_history((table / f".hoodie/.schema/{last}.schemacommit").read_text())
     stored = with_meta(from_avro(_extra(table, first)["schema"]))
     assert InternalSchema.of(stored).to_json() == history[0].to_json()
-    assert schema_at(history, first) is history[0]
-    assert schema_at(history, last) is history[-1]
+    assert schema_at(history, InstantTime(first)) is history[0]
+    assert schema_at(history, InstantTime(last)) is history[-1]
 
 
 @pytest.mark.parametrize("name", TABLES)

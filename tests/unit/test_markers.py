@@ -18,6 +18,7 @@ from hoodie.table.markers import (
     marker_instants,
     read_markers,
 )
+from hoodie.timeline.time import InstantTime
 from tests.support.handles import table_at
 
 STORAGE = LocalStorage()
@@ -36,19 +37,19 @@ def test_markers_are_found_again(base: str) -> None:
     made = [Marker(FILE, MarkerType.CREATE), Marker("top-0_0-1-2_1.parquet", MarkerType.MERGE)]
     assert marker_instants(table_at(base)) == []
     for marker in made * 2:
-        create_marker(STORAGE, base, INSTANT, marker)
+        create_marker(STORAGE, base, InstantTime(INSTANT), marker)
     assert os.path.getsize(f"{base}/.hoodie/.temp/{INSTANT}/{FILE}.marker.CREATE") == 0
-    assert sorted(read_markers(table_at(base), INSTANT), key=lambda m: m.file) == made
+    assert sorted(read_markers(table_at(base), InstantTime(INSTANT)), key=lambda m: m.file) == made
     assert marker_instants(table_at(base)) == [INSTANT]
-    delete_markers(table_at(base), INSTANT)
-    assert read_markers(table_at(base), INSTANT) == []
+    delete_markers(table_at(base), InstantTime(INSTANT))
+    assert read_markers(table_at(base), InstantTime(INSTANT)) == []
     assert marker_instants(table_at(base)) == []
 
 
 def test_no_marker_once_the_write_is_over(base: str) -> None:
     os.unlink(heartbeat_path(base, INSTANT))
     with pytest.raises(Fenced, match=f"write {INSTANT} is over.*{FILE}"):
-        create_marker(STORAGE, base, INSTANT, Marker(FILE, MarkerType.CREATE))
+        create_marker(STORAGE, base, InstantTime(INSTANT), Marker(FILE, MarkerType.CREATE))
     assert marker_instants(table_at(base)) == []
 
 
@@ -58,7 +59,7 @@ def test_markers_of_the_timeline_server(tmp_path: Path) -> None:
     (folder / "MARKERS.type").write_text("TIMELINE_SERVER_BASED")
     (folder / "MARKERS0").write_text("p/x.parquet.marker.CREATE\np/.y.log.1_0-1-2.marker.APPEND\n")
     (folder / "MARKERS11").write_text("p/z.parquet.marker.MERGE\n\np/cut.parquet.marker.ME")
-    assert set(read_markers(table_at(tmp_path), INSTANT)) == {
+    assert set(read_markers(table_at(tmp_path), InstantTime(INSTANT))) == {
         Marker("p/x.parquet", MarkerType.CREATE),
         Marker("p/.y.log.1_0-1-2", MarkerType.APPEND),
         Marker("p/z.parquet", MarkerType.MERGE),
@@ -73,5 +74,5 @@ def test_what_is_no_marker(tmp_path: Path) -> None:
     (folder / INSTANT / "p" / ".x.parquet.marker.CREATE.crc").touch()
     (folder / "hoodie-tmp").mkdir()
     (folder / "12").touch()
-    assert read_markers(table_at(tmp_path), INSTANT) == []
+    assert read_markers(table_at(tmp_path), InstantTime(INSTANT)) == []
     assert marker_instants(table_at(tmp_path)) == [INSTANT]

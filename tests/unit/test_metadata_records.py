@@ -9,6 +9,7 @@ from hoodie.metadata.records.files import FILES, SCHEMA, of_clean, of_commit, of
 from hoodie.timeline.clean_plan import CleanedPartition, CleanMetadata
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPartition
+from hoodie.timeline.time import InstantTime
 
 Found = dict[str, dict[str, int | None]]
 ALL = "__all_partitions__"
@@ -57,9 +58,9 @@ def test_a_clean_that_deletes_a_partition() -> None:
         "p": CleanedPartition("p", "", ("a", "b"), ("a",), ("b",)),
         "q": CleanedPartition("q", "", ("c",), ("c",), (), True),
     }
-    records = of_clean(CleanMetadata("1", 1, 2, partitions=cleaned))
+    records = of_clean(CleanMetadata(InstantTime("1"), 1, 2, partitions=cleaned))
     assert found(records) == {ALL: {"q": None}, "p": {"a": None, "b": None}, "q": {"c": None}}
-    assert found(of_clean(CleanMetadata("1", 1, 0))) == {}
+    assert found(of_clean(CleanMetadata(InstantTime("1"), 1, 0))) == {}
 
 
 def test_what_a_rollback_deletes_goes_where_it_is_still_listed() -> None:
@@ -73,7 +74,7 @@ def test_what_a_rollback_deletes_goes_where_it_is_still_listed() -> None:
             "r", rollback_log_files={"/t/r/.l.log.2": 5}, failed_commit_log_files={".l.log.1": 9}
         ),
     }
-    metadata = RollbackMetadata.of("1", 1, InstantInfo("0", "commit"), partitions)
+    metadata = RollbackMetadata.of(InstantTime("1"), 1, InstantInfo(InstantTime("0"), "commit"), partitions)
     assert found(of_rollback(metadata)) == {"r": {".l.log.2": 5, ".l.log.1": 9}}
     assert found(of_rollback(metadata, {"p": {"b", "z"}})) == {
         "p": {"b": None},

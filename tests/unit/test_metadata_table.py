@@ -28,6 +28,7 @@ from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata
+from hoodie.timeline.time import InstantTime
 from tests.support.arrow import arrow_schema
 from tests.support.requests import counted
 
@@ -105,7 +106,7 @@ class Made:
         pending: bool = False,
     ) -> None:
         state = State.INFLIGHT if pending else State.COMPLETED
-        create_instant(STORAGE, str(place), Instant(time, action, state), data)
+        create_instant(STORAGE, str(place), Instant(InstantTime(time), action, state), data)
 
     def commit(self, number: int, files: Files, *, data: bool = True, metadata: bool = True) -> None:
         """A commit with its log block; either may have failed."""
@@ -120,7 +121,7 @@ class Made:
     def block(self, kind: BlockType, number: int, content: list[Buffer] | bytes, target: int = 0) -> None:
         headers: dict[int, str] = {HeaderKey.INSTANT_TIME: moment(number), HeaderKey.SCHEMA: SCHEMA}
         if kind is BlockType.COMMAND:
-            headers = rollback_headers(moment(number), moment(target))
+            headers = rollback_headers(InstantTime(moment(number)), InstantTime(moment(target)))
         self._version += 1
         path = self.metadata / f"files/.files-0000-0_{MADE}.log.{self._version}_0-0-0"
         with STORAGE.output(str(path), exclusive=True) as sink:
@@ -200,8 +201,8 @@ def test_a_block_counts_when_both_commits_are_completed(made: Made) -> None:
 def test_a_write_that_was_rolled_back_in_both_tables(made: Made) -> None:
     made.commit(1, {"p": {"a": 10}})
     made.commit(2, {"p": {"b": 1}}, data=False)
-    target = InstantInfo(moment(2), "deltacommit")
-    done = RollbackMetadata.of(moment(3), 1, target, {}).to_bytes()
+    target = InstantInfo(InstantTime(moment(2)), "deltacommit")
+    done = RollbackMetadata.of(InstantTime(moment(3)), 1, target, {}).to_bytes()
     made.done(made.path, moment(3), Action.ROLLBACK, done)
     assert made.files() == {"a": 10, "b": 1}, "the metadata table takes its own commit back"
     made.block(BlockType.COMMAND, 3, b"", target=2)

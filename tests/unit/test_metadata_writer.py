@@ -29,6 +29,7 @@ from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata
+from hoodie.timeline.time import InstantTime
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.metadata_records import Files, files, locations, make_records, statistics, write_records
 from tests.support.tiers import full_but
@@ -78,8 +79,8 @@ class World:
         properties.update(STORAGE, str(self.path), {properties.METADATA_PARTITIONS: texts})
 
     def instant(self, time: str, action: Action = Action.COMMIT, data: bytes = b"{}") -> Instant:
-        create_instant(STORAGE, str(self.path), Instant(time, action, State.REQUESTED))
-        return Instant(time, action, State.INFLIGHT)
+        create_instant(STORAGE, str(self.path), Instant(InstantTime(time), action, State.REQUESTED))
+        return Instant(InstantTime(time), action, State.INFLIGHT)
 
     def complete(self, instant: Instant, data: bytes = b'{"partitionToWriteStats":{}}') -> None:
         create_instant(STORAGE, str(self.path), instant.with_state(State.COMPLETED), data)
@@ -103,10 +104,10 @@ class World:
     def roll_back(self, instant: Instant, by: str) -> None:
         """As the table does: its metadata table first."""
         undoing = self.instant(by, Action.ROLLBACK)
-        self.writer.rollback(instant.time, by)
+        self.writer.rollback(instant.time, InstantTime(by))
         target = InstantInfo(instant.time, instant.action.value)
         delete_instant(STORAGE, str(self.path), instant)
-        self.complete(undoing, RollbackMetadata.of(by, 1, target, {}).to_bytes())
+        self.complete(undoing, RollbackMetadata.of(InstantTime(by), 1, target, {}).to_bytes())
 
     def archive(self) -> None:
         """The table's own instants before the last compaction of the metadata table."""
@@ -187,7 +188,7 @@ def test_what_was_rolled_back_stays_away(world: World) -> None:
     world.roll_back(failed, by := world.tick())
     assert world.found() == {"p": {"a": 10}}
     assert world.timeline.filter([Action.ROLLBACK])[0].time == f"{by}006"
-    assert not world.writer.rollback(failed.time, world.tick())
+    assert not world.writer.rollback(failed.time, InstantTime(world.tick()))
     world.commit({"p": {"c": 2}})
     world.writer.maintain(Upkeep(compact_after=1))
     assert world.found() == {"p": {"a": 10, "c": 2}}
@@ -224,7 +225,9 @@ def test_a_compaction_waits_for_what_is_pending_before_it(world: World) -> None:
     delete_instant(STORAGE, str(world.path), pending)
     world.writer.maintain(Upkeep(compact_after=1))
     assert [item.time for item in world.timeline.filter([Action.COMMIT])] == [f"{moment(2)}001"]
-    assert not world.writer.rollback(moment(2), world.tick()), "it is in a base file"
+    assert not world.writer.rollback(InstantTime(moment(2)), InstantTime(world.tick())), (
+        "it is in a base file"
+    )
     assert world.found() == {"p": {"a": 10, "b": 1}}
 
 
@@ -239,7 +242,7 @@ def test_a_rollback_after_a_compaction_was_killed(world: World) -> None:
         ),
     ):
         world.writer.maintain(Upkeep(compact_after=1))
-    assert not world.writer.rollback(time, world.tick())
+    assert not world.writer.rollback(InstantTime(time), InstantTime(world.tick()))
     world.commit({"p": {"b": None, "c": 2}})
     assert world.found() == world.files == {"p": {"a": 10, "c": 2}}
     world.writer.maintain(Upkeep(compact_after=1))
@@ -296,7 +299,7 @@ def test_any_history_with_compactions_cleans_and_archives(world: World) -> None:
     assert timeline.pending() == []
     folder = f"{world.path}/.hoodie/metadata/.hoodie/archived"
     archived = {entry.instant for entry in read_archived(STORAGE, folder)}
-    assert Instant(f"{NEW_TABLE}010", Action.DELTACOMMIT, State.COMPLETED) in archived
+    assert Instant(InstantTime(f"{NEW_TABLE}010"), Action.DELTACOMMIT, State.COMPLETED) in archived
     assert not archived & set(timeline)
     left = [item.name for item in STORAGE.list(f"{world.path}/.hoodie/metadata/files")]
     assert sum(name.endswith(".hfile") for name in left) < 5
@@ -383,11 +386,11 @@ def test_a_plan_that_was_killed_while_it_was_made_goes(world: World) -> None:
     world.make({"p": {"a": 10}})
     place = f"{world.path}/.hoodie/metadata"
     for action in (Action.CLEAN, Action.COMPACTION, Action.ROLLBACK):
-        create_instant(STORAGE, place, Instant(moment(1), action, State.REQUESTED))
+        create_instant(STORAGE, place, Instant(InstantTime(moment(1)), action, State.REQUESTED))
     world.writer.maintain(SMALL)
     assert world.timeline.pending() == []
-    create_instant(STORAGE, place, Instant(moment(2), Action.CLEAN, State.REQUESTED), b"torn")
-    create_instant(STORAGE, place, Instant(moment(2), Action.CLEAN, State.INFLIGHT))
+    create_instant(STORAGE, place, Instant(InstantTime(moment(2)), Action.CLEAN, State.REQUESTED), b"torn")
+    create_instant(STORAGE, place, Instant(InstantTime(moment(2)), Action.CLEAN, State.INFLIGHT))
     with pytest.raises(TableError, match="no whole HoodieCleanerPlan"):
         world.writer.maintain(SMALL)
 
@@ -395,9 +398,9 @@ def test_a_plan_that_was_killed_while_it_was_made_goes(world: World) -> None:
 def test_a_plan_without_its_files_is_refused(world: World) -> None:
     world.make({"p": {"a": 10}})
     plan = CompactionPlan(
-        (CompactionOperation("files", "files-0000-0", "1", None, (".files-0000-0_1.log.1",)),)
+        (CompactionOperation("files", "files-0000-0", InstantTime("1"), None, (".files-0000-0_1.log.1",)),)
     )
-    requested = Instant(moment(1), Action.COMPACTION, State.REQUESTED)
+    requested = Instant(InstantTime(moment(1)), Action.COMPACTION, State.REQUESTED)
     create_instant(STORAGE, f"{world.path}/.hoodie/metadata", requested, plan.to_bytes())
     with pytest.raises(TableError, match=r"needs files/\.files-0000-0_1\.log\.1, which is not there"):
         world.writer.maintain(SMALL)
@@ -405,8 +408,8 @@ def test_a_plan_without_its_files_is_refused(world: World) -> None:
 
 def test_a_commit_in_flight_that_leads_elsewhere_is_refused(world: World) -> None:
     world.make({"p": {"a": 10}})
-    stats = {"files": (WriteStat(file_id="f", prev_commit="../../../x"),)}
-    inflight = Instant(moment(1), Action.DELTACOMMIT, State.INFLIGHT)
+    stats = {"files": (WriteStat(file_id="f", prev_commit=InstantTime("../../../x")),)}
+    inflight = Instant(InstantTime(moment(1)), Action.DELTACOMMIT, State.INFLIGHT)
     place = f"{world.path}/.hoodie/metadata"
     create_instant(STORAGE, place, inflight, CommitMetadata(stats).to_json())
     with pytest.raises(TableError, match=r"prevCommit '\.\./\.\./\.\./x' is no instant's time"):
@@ -426,7 +429,7 @@ def _write(world: World) -> None:
 
 
 def _roll_back(world: World) -> None:
-    world.writer.rollback(NEXT, moment(101))
+    world.writer.rollback(InstantTime(NEXT), InstantTime(moment(101)))
 
 
 def _maintain(world: World) -> None:
@@ -510,7 +513,7 @@ def test_a_kill_at_any_change_leaves_what_was_there(tmp_path: Path, case: tuple[
         step(broken)
         assert broken.found() == old, faults
         if step is _write:
-            broken.complete(Instant(NEXT, Action.COMMIT, State.INFLIGHT))
+            broken.complete(Instant(InstantTime(NEXT), Action.COMMIT, State.INFLIGHT))
             assert broken.found() == {"p": {**old["p"], "new": 1}}, faults
         _maintain(broken)
         assert broken.timeline.pending() == [], faults

@@ -23,6 +23,7 @@ from hoodie.source import Format, Source
 from hoodie.source.arrow import parquet_dataset, read
 from hoodie.source.fingerprint import fingerprint
 from hoodie.storage import storage_for
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TokenCommit
 from tests.support.s3_store import KEY, SECRET, Store, environment, served
 
@@ -199,7 +200,7 @@ def test_files_that_one_run_does_not_see_are_no_change(store: Store, landed: Pat
     other = fingerprint("upsert", source)
 
     def same(then: str, now: str) -> bool:
-        return TokenCommit("t", "20260101000000000", "commit", then, "upsert", {}).is_of(now)
+        return TokenCommit("t", InstantTime("20260101000000000"), "commit", then, "upsert", {}).is_of(now)
 
     assert same(seen, seen)
     assert same(seen, unseen)

@@ -24,6 +24,7 @@ from hoodie.timeline.plans import (
 )
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
 from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.time import InstantTime
 
 PACKAGE = Path(avro.__file__).parents[1]
 
@@ -91,7 +92,7 @@ def test_every_golden_rollback_restore_and_savepoint_field_by_field(golden_table
 def test_values_of_a_golden_rollback(golden_tables: Path) -> None:
     folder = golden_tables / "0.15.0-v6" / "cow_rollback_failed" / "table" / ".hoodie"
     plan = RollbackPlan.from_bytes(next(folder.glob("*.rollback.requested")).read_bytes())
-    assert plan.instant == InstantInfo("20261121000405552", "commit")
+    assert plan.instant == InstantInfo(InstantTime("20261121000405552"), "commit")
     assert plan.instant.known_action is Action.COMMIT
     assert [request.partition_path for request in plan.requests] == ["us", "apac", "eu"]
     assert plan.requests[0].latest_base_instant == "20261121000405552"
@@ -104,19 +105,21 @@ def test_values_of_a_golden_rollback(golden_tables: Path) -> None:
 
 
 def test_metadata_of_one_rolled_back_instant() -> None:
-    target = InstantInfo.of(Instant("20260101000000000", Action.COMMIT, State.INFLIGHT))
+    target = InstantInfo.of(Instant(InstantTime("20260101000000000"), Action.COMMIT, State.INFLIGHT))
     parts = {
         "p": RollbackPartition("p", deleted=("/t/p/a.parquet", "/t/p/b.parquet")),
         "": RollbackPartition("", failed=("/t/c.parquet",), rollback_log_files={".x.log.2": 105}),
     }
-    done = RollbackMetadata.of("20260101000001000", 12, target, parts)
+    done = RollbackMetadata.of(InstantTime("20260101000001000"), 12, target, parts)
     assert done.total_files_deleted == 2
     assert done.commits == ("20260101000000000",)
     assert RollbackMetadata.from_bytes(done.to_bytes()) == done
 
 
 def test_container_as_hudi_reads_it() -> None:
-    plan = RollbackPlan(InstantInfo("1", "commit"), (RollbackRequest("p", files_to_delete=("/t/p/f",)),))
+    plan = RollbackPlan(
+        InstantInfo(InstantTime("1"), "commit"), (RollbackRequest("p", files_to_delete=("/t/p/f",)),)
+    )
     reader = fastavro.reader(io.BytesIO(plan.to_bytes()))
     assert reader.codec == "null"
     schema = reader.writer_schema
@@ -138,13 +141,13 @@ def test_absent_parts_of_older_plans() -> None:
 
 @pytest.mark.parametrize("cut", [0, 3, 100, -5, -20])
 def test_torn_plan(cut: int) -> None:
-    data = RollbackPlan(InstantInfo("1", "commit")).to_bytes()
+    data = RollbackPlan(InstantInfo(InstantTime("1"), "commit")).to_bytes()
     with pytest.raises(TableError, match=r"no whole HoodieRollbackPlan.*restore the file"):
         RollbackPlan.from_bytes(data[:cut])
 
 
 def test_another_model() -> None:
-    data = RollbackMetadata("1", 0, 0, ()).to_bytes()
+    data = RollbackMetadata(InstantTime("1"), 0, 0, ()).to_bytes()
     with pytest.raises(TableError, match="HoodieRollbackPlan"):
         RollbackPlan.from_bytes(data)
 

@@ -17,6 +17,7 @@ from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.timeline.restore_plan import RestorePlan
+from hoodie.timeline.time import InstantTime
 from hoodie.write import rollback
 from tests.support.handles import table_at
 from tests.support.rollbacks import roll_back
@@ -42,20 +43,23 @@ def table(tmp_path: Path) -> str:
         STORAGE.create(f"{base}/{partition}/{name('a', FAILED)}", b"new")
         stats[partition] = (WriteStat(path=f"{partition}/{name('a', OLD)}"),)
     create_instant(
-        STORAGE, base, Instant(OLD, Action.COMMIT, State.COMPLETED), CommitMetadata(stats).to_json()
+        STORAGE,
+        base,
+        Instant(InstantTime(OLD), Action.COMMIT, State.COMPLETED),
+        CommitMetadata(stats).to_json(),
     )
     fail(base, FAILED, ("p", "q"))
     STORAGE.create(heartbeat_path(base, FAILED), b"")
-    create_marker(STORAGE, base, FAILED, Marker(f"p/{name('a', FAILED)}", MarkerType.MERGE))
+    create_marker(STORAGE, base, InstantTime(FAILED), Marker(f"p/{name('a', FAILED)}", MarkerType.MERGE))
     return base
 
 
 def fail(base: str, time: str, profiled: tuple[str, ...] = (), action: Action = Action.COMMIT) -> None:
-    create_instant(STORAGE, base, Instant(time, action, State.REQUESTED))
+    create_instant(STORAGE, base, Instant(InstantTime(time), action, State.REQUESTED))
     profile = (
         CommitMetadata({partition: (WriteStat(),) for partition in profiled}).to_json() if profiled else b""
     )
-    create_instant(STORAGE, base, Instant(time, action, State.INFLIGHT), profile)
+    create_instant(STORAGE, base, Instant(InstantTime(time), action, State.INFLIGHT), profile)
 
 
 def due(base: str, live: frozenset[str] = frozenset()) -> list[rollback.PendingRollback]:
@@ -70,18 +74,22 @@ def test_failed_writes_are_due_oldest_first_each_at_an_instant_of_its_own(table:
     fail(table, LATER)
     found = due(table)
     assert [item.target.time for item in found] == [FAILED, LATER]
-    assert all(item.instant.time > LATER and item.instant.action is Action.ROLLBACK for item in found)
+    assert all(item.instant.is_after(LATER) and item.instant.action is Action.ROLLBACK for item in found)
     assert found[0].instant.time != found[1].instant.time
     assert [item.target.time for item in due(table, frozenset({FAILED}))] == [LATER]
 
 
 def test_plan_joins_markers_with_the_files_of_profiled_partitions(table: str) -> None:
-    create_marker(STORAGE, table, FAILED, Marker(f"r/{name('never', FAILED)}", MarkerType.CREATE))
-    target = Instant(FAILED, Action.COMMIT, State.INFLIGHT)
+    create_marker(
+        STORAGE, table, InstantTime(FAILED), Marker(f"r/{name('never', FAILED)}", MarkerType.CREATE)
+    )
+    target = Instant(InstantTime(FAILED), Action.COMMIT, State.INFLIGHT)
     made = rollback.plan(table_at(table), target)
-    assert made.instant == InstantInfo(FAILED, "commit")
+    assert made.instant == InstantInfo(InstantTime(FAILED), "commit")
     assert made.requests == tuple(
-        RollbackRequest(partition, f"{group}-0", FAILED, (f"{table}/{partition}/{name(group, FAILED)}",), {})
+        RollbackRequest(
+            partition, f"{group}-0", InstantTime(FAILED), (f"{table}/{partition}/{name(group, FAILED)}",), {}
+        )
         for partition, group in (("p", "a"), ("q", "a"), ("r", "a"), ("r", "never"))
     )
 
@@ -89,9 +97,12 @@ def test_plan_joins_markers_with_the_files_of_profiled_partitions(table: str) ->
 def test_plan_lists_all_partitions_when_nothing_names_one(table: str) -> None:
     STORAGE.delete_tree(f"{table}/.hoodie/.temp/{FAILED}")
     STORAGE.write(f"{table}/.hoodie/{FAILED}.inflight", b'{"partitionToWriteStats" : {"p"')
-    made = rollback.plan(table_at(table), Instant(FAILED, Action.COMMIT, State.INFLIGHT))
+    made = rollback.plan(table_at(table), Instant(InstantTime(FAILED), Action.COMMIT, State.INFLIGHT))
     assert [request.partition_path for request in made.requests] == ["p", "q", "r"]
-    assert rollback.plan(table_at(table), Instant(LATER, Action.COMMIT, State.REQUESTED)).requests == ()
+    assert (
+        rollback.plan(table_at(table), Instant(InstantTime(LATER), Action.COMMIT, State.REQUESTED)).requests
+        == ()
+    )
 
 
 def test_execute_deletes_the_files_of_the_failed_write_only(table: str) -> None:
@@ -123,10 +134,12 @@ def test_a_file_of_an_older_commit_stays_though_a_failed_one_names_it(table: str
 
 def write_plan(base: str, target: str, state: State, *files_to_delete: str, **more: object) -> None:
     request = RollbackRequest("r", "a-0", target, files_to_delete, **more)  # type: ignore[arg-type]
-    plan = RollbackPlan(InstantInfo(target, "commit"), (request,))
-    create_instant(STORAGE, base, Instant(PLANNED, Action.ROLLBACK, State.REQUESTED), plan.to_bytes())
+    plan = RollbackPlan(InstantInfo(InstantTime(target), "commit"), (request,))
+    create_instant(
+        STORAGE, base, Instant(InstantTime(PLANNED), Action.ROLLBACK, State.REQUESTED), plan.to_bytes()
+    )
     if state is State.INFLIGHT:
-        create_instant(STORAGE, base, Instant(PLANNED, Action.ROLLBACK, State.INFLIGHT))
+        create_instant(STORAGE, base, Instant(InstantTime(PLANNED), Action.ROLLBACK, State.INFLIGHT))
 
 
 @pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
@@ -145,41 +158,47 @@ def test_a_plan_that_was_cut_is_dropped_while_nothing_has_begun(table: str) -> N
     path = f"{table}/.hoodie/{PLANNED}.rollback.requested"
     STORAGE.create(path, b"Obj\x01cut")
     (pending,) = due(table)
-    assert pending.instant.time > PLANNED
+    assert pending.instant.is_after(PLANNED)
     assert not Path(path).exists()
 
 
 def test_a_torn_plan_under_way_is_an_error(table: str) -> None:
     STORAGE.create(f"{table}/.hoodie/{PLANNED}.rollback.requested", b"Obj\x01cut")
-    create_instant(STORAGE, table, Instant(PLANNED, Action.ROLLBACK, State.INFLIGHT))
+    create_instant(STORAGE, table, Instant(InstantTime(PLANNED), Action.ROLLBACK, State.INFLIGHT))
     with pytest.raises(TableError, match="no whole HoodieRollbackPlan"):
         due(table)
 
 
 def test_an_unfinished_restore_forbids_writing(table: str) -> None:
-    plan = RestorePlan((InstantInfo(FAILED, "commit"),), OLD)
-    create_instant(STORAGE, table, Instant(LATER, Action.RESTORE, State.REQUESTED), plan.to_bytes())
+    plan = RestorePlan((InstantInfo(InstantTime(FAILED), "commit"),), InstantTime(OLD))
+    create_instant(
+        STORAGE, table, Instant(InstantTime(LATER), Action.RESTORE, State.REQUESTED), plan.to_bytes()
+    )
     with pytest.raises(TableError, match=f"restore {LATER} .* was not finished.*--instant {OLD}"):
         due(table)
 
 
 def test_a_restore_whose_plan_was_cut_is_dropped(table: str) -> None:
-    create_instant(STORAGE, table, Instant(LATER, Action.RESTORE, State.REQUESTED), b"Obj\x01cut")
+    create_instant(
+        STORAGE, table, Instant(InstantTime(LATER), Action.RESTORE, State.REQUESTED), b"Obj\x01cut"
+    )
     assert [item.target.time for item in due(table)] == [FAILED]
     assert not Path(f"{table}/.hoodie/{LATER}.restore.requested").exists()
 
 
 def test_other_pending_services_are_no_failed_writes(table: str) -> None:
     for action in (Action.CLEAN, Action.COMPACTION, Action.INDEXING):
-        create_instant(STORAGE, table, Instant(LATER, action, State.REQUESTED), b"x")
+        create_instant(STORAGE, table, Instant(InstantTime(LATER), action, State.REQUESTED), b"x")
     assert [item.target.time for item in due(table)] == [FAILED]
 
 
 def test_torn_clustering_plan(table: str) -> None:
     """Cut before anything was done it is a failed write; once under way it is an error."""
-    create_instant(STORAGE, table, Instant(LATER, Action.REPLACECOMMIT, State.REQUESTED), b"Obj\x01cut")
+    create_instant(
+        STORAGE, table, Instant(InstantTime(LATER), Action.REPLACECOMMIT, State.REQUESTED), b"Obj\x01cut"
+    )
     assert [item.target.time for item in due(table)] == [FAILED, LATER]
-    create_instant(STORAGE, table, Instant(LATER, Action.REPLACECOMMIT, State.INFLIGHT))
+    create_instant(STORAGE, table, Instant(InstantTime(LATER), Action.REPLACECOMMIT, State.INFLIGHT))
     with pytest.raises(TableError, match="no whole HoodieRequestedReplaceMetadata"):
         due(table)
 
@@ -192,7 +211,7 @@ def test_profile_is_json_as_hudi_reads_it(table: str) -> None:
 def test_change_logs_that_a_commit_names_go_with_it(table: str) -> None:
     name_ = f".a-0_{OLD}.log.1_0-1-2.cdc"
     stat = WriteStat(path=f"p/{name('a', OLD)}", cdc_stats={f"p/{name_}": 4})
-    completed = Instant(OLD, Action.COMMIT, State.COMPLETED)
+    completed = Instant(InstantTime(OLD), Action.COMMIT, State.COMPLETED)
     STORAGE.write(f"{table}/.hoodie/{OLD}.commit", CommitMetadata({"p": (stat,)}).to_json())
     made = rollback.plan(table_at(table), completed)
     assert f"{table}/p/{name_}" in {path for request in made.requests for path in request.files_to_delete}
@@ -201,10 +220,10 @@ def test_change_logs_that_a_commit_names_go_with_it(table: str) -> None:
 def test_change_logs_of_a_failed_write_go(table: str) -> None:
     """Those that its markers name and those in the partitions, in Apache Hudi's plans among the logs."""
     marked, listed, older = (f".a-0_{time}.log.1_0-{n}-2.cdc" for n, time in enumerate((FAILED, FAILED, OLD)))
-    create_marker(STORAGE, table, FAILED, Marker(f"r/{marked}", MarkerType.APPEND))
+    create_marker(STORAGE, table, InstantTime(FAILED), Marker(f"r/{marked}", MarkerType.APPEND))
     for log in (f"r/{marked}", f"q/{listed}", f"p/{older}", f"r/{older}"):
         STORAGE.create(f"{table}/{log}", b"log")
-    made = rollback.plan(table_at(table), Instant(FAILED, Action.COMMIT, State.INFLIGHT))
+    made = rollback.plan(table_at(table), Instant(InstantTime(FAILED), Action.COMMIT, State.INFLIGHT))
     named = {path for request in made.requests for path in request.files_to_delete if path.endswith("cdc")}
     assert named == {f"{table}/r/{marked}", f"{table}/q/{listed}"}
     write_plan(table, FAILED, State.REQUESTED, log_blocks_to_delete={marked: 1})
@@ -219,7 +238,7 @@ def test_change_logs_of_a_failed_write_go(table: str) -> None:
 
 def test_the_plan_of_a_service_that_is_forgotten_lists_all_partitions(table: str) -> None:
     """Its inflight file names none, and a marker only one."""
-    target = Instant(FAILED, Action.REPLACECOMMIT, State.INFLIGHT)
+    target = Instant(InstantTime(FAILED), Action.REPLACECOMMIT, State.INFLIGHT)
     create_instant(STORAGE, table, target)
     made = rollback.plan(table_at(table), target, forget=True)
     assert [request.partition_path for request in made.requests] == ["p", "q", "r"]

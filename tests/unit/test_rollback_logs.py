@@ -17,6 +17,7 @@ from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, WriteStat, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
+from hoodie.timeline.time import InstantTime
 from hoodie.write import rollback
 from hoodie.write.reconcile import Contents, log_files_of, sweep_attempts
 from tests.support.handles import table_at
@@ -48,17 +49,19 @@ def table(tmp_path: Path) -> str:
     STORAGE.create(f"{base}/p/{GROUP}_0-1-2_{BASE}.parquet", b"rows")
     put(base, log_name(1), block(DONE), mark=False)
     for time in (BASE, DONE):
-        done = Instant(time, Action.DELTACOMMIT, State.COMPLETED)
+        done = Instant(InstantTime(time), Action.DELTACOMMIT, State.COMPLETED)
         create_instant(STORAGE, base, done, CommitMetadata().to_json())
-    create_instant(STORAGE, base, Instant(FAILED, Action.DELTACOMMIT, State.REQUESTED))
-    profile = inflight_metadata("UPSERT", {}, {"p": [PlannedFile(GROUP, BASE, num_updates=1)]})
-    create_instant(STORAGE, base, Instant(FAILED, Action.DELTACOMMIT, State.INFLIGHT), profile.to_json())
+    create_instant(STORAGE, base, Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.REQUESTED))
+    profile = inflight_metadata("UPSERT", {}, {"p": [PlannedFile(GROUP, InstantTime(BASE), num_updates=1)]})
+    create_instant(
+        STORAGE, base, Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.INFLIGHT), profile.to_json()
+    )
     return base
 
 
 def put(base: str, name: str, data: bytes, *, mark: bool = True, partition: str = "p") -> str:
     if mark:
-        place_marker(STORAGE, base, FAILED, Marker(f"{partition}/{name}", MarkerType.APPEND))
+        place_marker(STORAGE, base, InstantTime(FAILED), Marker(f"{partition}/{name}", MarkerType.APPEND))
     Path(base, partition).mkdir(exist_ok=True)
     Path(base, partition, name).write_bytes(data)
     return name
@@ -93,7 +96,7 @@ def test_a_log_of_the_failed_instant_alone_is_deleted(table: str) -> None:
     name = put(table, log_name(2), block(FAILED))
     plan, done = run(table)
     assert logs(table) == [log_name(1)]
-    assert plan.requests == (RollbackRequest("p", GROUP, BASE, (f"{table}/p/{name}",), {}),)
+    assert plan.requests == (RollbackRequest("p", GROUP, InstantTime(BASE), (f"{table}/p/{name}",), {}),)
     assert done.partitions["p"].deleted == (f"{table}/p/{name}",)
     assert done.partitions["p"].rollback_log_files == {}
     assert done.total_files_deleted == 1
@@ -107,14 +110,14 @@ def test_a_log_with_blocks_of_others_gets_a_command_block_behind_it(table: str) 
     command = log_name(3, "1-0-1")
     assert logs(table) == [log_name(1), shared, command]
     assert blocks(table, command) == [(BlockType.COMMAND, done.start_time, FAILED)]
-    assert plan.requests == (RollbackRequest("p", GROUP, BASE, (), {shared: size}),)
+    assert plan.requests == (RollbackRequest("p", GROUP, InstantTime(BASE), (), {shared: size}),)
     assert done.partitions["p"].failed_commit_log_files == {shared: size}
     assert done.partitions["p"].rollback_log_files == {f"{table}/p/{command}": 105}
     assert done.total_files_deleted == 0
 
 
 def test_the_command_block_of_an_earlier_failed_write_is_no_reason_to_leave_it_out(table: str) -> None:
-    earlier = encode_block(BlockType.COMMAND, rollback_headers(DONE, BASE))
+    earlier = encode_block(BlockType.COMMAND, rollback_headers(InstantTime(DONE), InstantTime(BASE)))
     put(table, log_name(2), b"".join(map(bytes, earlier)), mark=False)
     put(table, log_name(3), block(DONE) + block(FAILED))
     _, done = run(table)
@@ -148,9 +151,9 @@ def test_a_damaged_log_that_no_marker_names_stays(table: str) -> None:
     torn[21] = 99
     damaged = put(table, log_name(2), block(FAILED) + torn, mark=False)
     whole = put(table, log_name(3), block(FAILED), mark=False)
-    found = Contents.of(STORAGE, f"{table}/p/{damaged}", FAILED)
+    found = Contents.of(STORAGE, f"{table}/p/{damaged}", InstantTime(FAILED))
     assert found == Contents(mine=True, damaged=True)
-    assert list(log_files_of(table_at(table), FAILED, ["p"], {("p", GROUP)})) == [f"p/{whole}"]
+    assert list(log_files_of(table_at(table), InstantTime(FAILED), ["p"], {("p", GROUP)})) == [f"p/{whole}"]
     assert found.disposable(named=True)
 
 
@@ -180,7 +183,7 @@ def test_a_slice_that_the_instant_began_goes(table: str) -> None:
 
 def test_markers_from_before_logs_were_named_in_them(table: str) -> None:
     file = f"p/{GROUP}_0-1-2_{BASE}.parquet"
-    place_marker(STORAGE, table, FAILED, Marker(file, MarkerType.APPEND))
+    place_marker(STORAGE, table, InstantTime(FAILED), Marker(file, MarkerType.APPEND))
     put(table, log_name(2), block(FAILED), mark=False)
     Path(table, f".hoodie/{FAILED}.deltacommit.inflight").write_bytes(CommitMetadata().to_json())
     run(table)
@@ -190,7 +193,7 @@ def test_markers_from_before_logs_were_named_in_them(table: str) -> None:
 
 def test_base_files_and_logs_in_one_plan(table: str) -> None:
     new = f"b-0_0-1-2_{FAILED}.parquet"
-    place_marker(STORAGE, table, FAILED, Marker(f"p/{new}", MarkerType.CREATE))
+    place_marker(STORAGE, table, InstantTime(FAILED), Marker(f"p/{new}", MarkerType.CREATE))
     Path(table, "p", new).write_bytes(b"rows")
     put(table, log_name(2), block(FAILED))
     plan, done = run(table)
@@ -204,7 +207,7 @@ def test_a_rollback_cut_after_its_command_block_writes_no_second_one(table: str)
     roll_back(table, pending)
     # as if it had been killed before the rollback was completed
     Path(table, f".hoodie/{pending.instant.time}.rollback").unlink()
-    create_instant(STORAGE, table, Instant(FAILED, Action.DELTACOMMIT, State.REQUESTED))
+    create_instant(STORAGE, table, Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.REQUESTED))
     _, done = run(table)
     assert logs(table) == [log_name(1), shared, log_name(3, "1-0-1")]
     assert done.start_time == pending.instant.time
@@ -216,8 +219,8 @@ def test_a_failed_instant_that_is_rolled_back_again_gets_no_second_command_block
     shared = put(table, log_name(2), block(DONE) + block(FAILED))
     (pending,) = due(table)
     roll_back(table, pending)
-    create_instant(STORAGE, table, Instant(FAILED, Action.DELTACOMMIT, State.REQUESTED))
-    place_marker(STORAGE, table, FAILED, Marker(f"p/{shared}", MarkerType.APPEND))
+    create_instant(STORAGE, table, Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.REQUESTED))
+    place_marker(STORAGE, table, InstantTime(FAILED), Marker(f"p/{shared}", MarkerType.APPEND))
     run(table)
     assert logs(table) == [log_name(1), shared, log_name(3, "1-0-1")]
 
@@ -227,11 +230,13 @@ def test_a_failed_instant_that_is_rolled_back_again_gets_no_second_command_block
 def test_a_plan_of_apache_hudi_is_finished(table: str, state: State, key: str) -> None:
     """It asks for a command block whatever else is in the log, and names it by its name or by its URI."""
     shared = put(table, log_name(2), block(FAILED))
-    request = RollbackRequest("p", GROUP, BASE, (), {key.format(name=shared): 1})
-    plan = RollbackPlan(InstantInfo(FAILED, "deltacommit"), (request,))
-    create_instant(STORAGE, table, Instant(PLANNED, Action.ROLLBACK, State.REQUESTED), plan.to_bytes())
+    request = RollbackRequest("p", GROUP, InstantTime(BASE), (), {key.format(name=shared): 1})
+    plan = RollbackPlan(InstantInfo(InstantTime(FAILED), "deltacommit"), (request,))
+    create_instant(
+        STORAGE, table, Instant(InstantTime(PLANNED), Action.ROLLBACK, State.REQUESTED), plan.to_bytes()
+    )
     if state is State.INFLIGHT:
-        create_instant(STORAGE, table, Instant(PLANNED, Action.ROLLBACK, State.INFLIGHT))
+        create_instant(STORAGE, table, Instant(InstantTime(PLANNED), Action.ROLLBACK, State.INFLIGHT))
     asked, done = run(table)
     assert (asked, done.start_time) == (plan, PLANNED)
     assert blocks(table, log_name(3, "1-0-1")) == [(BlockType.COMMAND, PLANNED, FAILED)]
@@ -239,7 +244,7 @@ def test_a_plan_of_apache_hudi_is_finished(table: str, state: State, key: str) -
 
 def test_the_rollback_of_a_compaction_leaves_its_plan(table: str) -> None:
     roll_back(table, due(table)[0])
-    compaction = Instant("20260101000000009", Action.COMPACTION, State.REQUESTED)
+    compaction = Instant(InstantTime("20260101000000009"), Action.COMPACTION, State.REQUESTED)
     create_instant(STORAGE, table, compaction, b"plan")
     create_instant(STORAGE, table, compaction.with_state(State.INFLIGHT))
     made = f"{GROUP}_0-1-2_{compaction.time}.parquet"
@@ -247,7 +252,7 @@ def test_the_rollback_of_a_compaction_leaves_its_plan(table: str) -> None:
     assert due(table) == []
     request = RollbackRequest("p", GROUP, compaction.time, (f"{table}/p/{made}",))
     plan = RollbackPlan(InstantInfo(compaction.time, "compaction"), (request,))
-    requested = Instant("20260101000000010", Action.ROLLBACK, State.REQUESTED)
+    requested = Instant(InstantTime("20260101000000010"), Action.ROLLBACK, State.REQUESTED)
     create_instant(STORAGE, table, requested, plan.to_bytes())
     (pending,) = due(table)
     roll_back(table, pending)
@@ -268,8 +273,8 @@ def test_markers_of_a_finished_rollback_do_not_take_its_command_blocks(table: st
     roll_back(table, pending)
     command = log_name(3, "1-0-1")
     place_marker(STORAGE, table, pending.instant.time, Marker(f"p/{command}", MarkerType.APPEND))
-    place_marker(STORAGE, table, "20260101000000008", Marker(f"p/{command}", MarkerType.APPEND))
-    place_marker(STORAGE, table, DONE, Marker(f"p/{log_name(2)}", MarkerType.APPEND))
+    place_marker(STORAGE, table, InstantTime("20260101000000008"), Marker(f"p/{command}", MarkerType.APPEND))
+    place_marker(STORAGE, table, InstantTime(DONE), Marker(f"p/{log_name(2)}", MarkerType.APPEND))
     before = logs(table)
     assert sweep_attempts(table_at(table), Timeline.load(table, STORAGE))
     assert logs(table) == before
@@ -279,7 +284,7 @@ def test_markers_of_a_finished_rollback_do_not_take_its_command_blocks(table: st
 def test_unreported_logs_of_a_finished_commit_are_swept(table: str) -> None:
     roll_back(table, due(table)[0])
     late, reported = log_name(2, "0-1-3"), log_name(2, "0-1-4")
-    done = Instant("20260101000000008", Action.DELTACOMMIT, State.COMPLETED)
+    done = Instant(InstantTime("20260101000000008"), Action.DELTACOMMIT, State.COMPLETED)
     stats = (WriteStat(path=f"p/{reported}", file_id=GROUP, log_version=2),)
     create_instant(STORAGE, table, done, CommitMetadata({"p": stats}).to_json())
     for name in (late, reported):

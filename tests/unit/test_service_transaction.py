@@ -20,6 +20,7 @@ from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackPlan, RollbackRequest
+from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
 
 STORAGE = LocalStorage()
@@ -97,13 +98,13 @@ def failing(transaction: Transaction) -> None:
 
 def test_a_plan_is_made_from_the_repaired_timeline_and_is_its_newest_instant(base: str) -> None:
     done = commit(base)
-    failed = Instant(after(done), Action.DELTACOMMIT, State.REQUESTED)
+    failed = Instant(InstantTime(after(done)), Action.DELTACOMMIT, State.REQUESTED)
     create_instant(STORAGE, base, failed)
     seen: list[list[str]] = []
 
     def make(timeline: Timeline, time: str) -> bytes:
         seen.append([f"{instant.time} {instant.action.value}" for instant in timeline])
-        assert time > failed.time
+        assert failed.is_before(time)
         return b"plan"
 
     with new(base) as transaction:
@@ -167,7 +168,7 @@ def test_writers_go_on_beside_it(base: str) -> None:
         with writing(base) as writer:
             compaction.commit(stats, "COMPACT", {})
             writer.commit({}, "UPSERT", {})
-    assert first > instant.time
+    assert instant.is_before(first)
     assert states(base) == ["commit completed", "deltacommit completed", "deltacommit completed"]
     assert len(data(base)) == 1
     assert litter(base) == []
@@ -178,7 +179,9 @@ def test_a_writer_rolls_back_other_writers_beside_it(base: str) -> None:
     instant = planned(base)
     with new(base) as compaction:
         compaction.resume(instant, ["p"])
-        create_instant(STORAGE, base, Instant(after(instant.time), Action.DELTACOMMIT, State.REQUESTED))
+        create_instant(
+            STORAGE, base, Instant(InstantTime(after(instant.time)), Action.DELTACOMMIT, State.REQUESTED)
+        )
         commit(base)
         compaction.commit(file_of(base, compaction), "COMPACT", {})
     assert states(base)[0] == "commit completed"
@@ -306,7 +309,7 @@ def test_a_rollback_of_the_plan_that_was_begun_comes_first(base: str) -> None:
     STORAGE.create(f"{base}/p/a-0_0-9-9_{instant.time}.parquet", b"rows")
     request = RollbackRequest("p", "a-0", instant.time, (f"{base}/p/a-0_0-9-9_{instant.time}.parquet",))
     plan = RollbackPlan(InstantInfo(instant.time, "compaction"), (request,))
-    rollback = Instant(after(instant.time), Action.ROLLBACK, State.REQUESTED)
+    rollback = Instant(InstantTime(after(instant.time)), Action.ROLLBACK, State.REQUESTED)
     create_instant(STORAGE, base, rollback, plan.to_bytes())
     with new(base) as transaction:
         transaction.resume(instant, ["p"])

@@ -18,6 +18,7 @@ from hoodie.storage import Access, storage_for
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline import token_index
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.token_index import Fact, TokenIndex
 from hoodie.timeline.token_store import TokenStore, record, settle, token_folder
 from hoodie.timeline.tokens import TOKEN_KEY, TokenCommit
@@ -39,7 +40,7 @@ def token(day: int, task: str = "daily/upsert") -> str:
 
 def made(number: int, token: str, *partitions: str) -> TokenCommit:
     totals = {"partitions": list(partitions), "num_inserts": number}
-    return TokenCommit(token, str(FIRST + number), "commit", "print", "upsert", totals)
+    return TokenCommit(token, InstantTime(str(FIRST + number)), "commit", "print", "upsert", totals)
 
 
 @pytest.fixture(params=["file", "objects"])

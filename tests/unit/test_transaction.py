@@ -24,6 +24,7 @@ from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackPlan
 from hoodie.timeline.restore_plan import RestorePlan
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.token_store import swept_folders
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.transaction import Transaction
@@ -292,9 +293,11 @@ def test_failures_after_publishing_are_no_errors_and_the_next_writer_tidies_up(b
 
 def undo(base: str, instant: str, action: Action = Action.ROLLBACK) -> None:
     """Another process has the plan of a rollback or restore of this instant on the timeline."""
-    target = InstantInfo(time=instant, action="commit")
+    target = InstantInfo(time=InstantTime(instant), action="commit")
     plan = RollbackPlan(target) if action is Action.ROLLBACK else RestorePlan((target,))
-    create_instant(STORAGE, base, Instant("29990101000000000", action, State.REQUESTED), plan.to_bytes())
+    create_instant(
+        STORAGE, base, Instant(InstantTime("29990101000000000"), action, State.REQUESTED), plan.to_bytes()
+    )
 
 
 @pytest.fixture

@@ -21,7 +21,8 @@ from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.files import ModificationTimes
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import Action, Instant, State, in_order
+from hoodie.timeline.time import InstantTime
 from tests.support.storages import Behind, wrapped
 
 ALL = CommitFilter(services=True)
@@ -37,11 +38,11 @@ class Reader(TableReader):
 
 def timeline(completed: dict[str, int], pending: set[str] = frozenset()) -> Timeline:  # type: ignore[assignment]
     instants = [
-        *(Instant(name, Action.COMMIT, State.COMPLETED) for name in completed),
-        *(Instant(name, Action.COMMIT, State.INFLIGHT) for name in pending),
+        *(Instant(InstantTime(name), Action.COMMIT, State.COMPLETED) for name in completed),
+        *(Instant(InstantTime(name), Action.COMMIT, State.INFLIGHT) for name in pending),
     ]
     return Timeline(
-        "/lake/t", tuple(sorted(instants)), {f"{name}.commit": ms for name, ms in completed.items()}
+        "/lake/t", tuple(in_order(instants)), {f"{name}.commit": ms for name, ms in completed.items()}
     )
 
 

@@ -9,6 +9,7 @@ from hoodie.callbacks import MessageCallback
 from hoodie.callbacks.notes import Note, Notes
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError
+from hoodie.format.instant_time import InstantTime
 from hoodie.mask import Mask
 from hoodie.table.handle import Table
 from hoodie.text import plural
@@ -21,7 +22,7 @@ class Delivery:
     """
 
     delivered: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
+    left: tuple[InstantTime, ...] = ()
     problem: str = ""
     busy: bool = False
 
@@ -42,7 +43,7 @@ class Sender:
     config: Config
     once: bool = True
 
-    def deliver(self, table: Table, completed: frozenset[str] = frozenset()) -> Delivery:
+    def deliver(self, table: Table, completed: frozenset[InstantTime] = frozenset()) -> Delivery:
         """Deliver what is due, up to the first message that fails. `completed` names instants that are.
 
         A process that finds another one at it leaves its messages to that one, which looks once more when it

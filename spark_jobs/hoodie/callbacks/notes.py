@@ -14,10 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, HoodieError
+from hoodie.format.instant_time import InstantTime
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, read_heartbeats, remove_heartbeat
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import Instant, State, is_time
+from hoodie.timeline.time import REQUESTED
 
 _FOLDER = f"{META_FOLDER}/.aux/callbacks"
 _SENDING = f"{_FOLDER}/sending"
@@ -25,11 +27,11 @@ _SUFFIX = ".json"
 _BEAT_MS, _MISSES = 60_000, 2
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Note:
     """Of one message. `name` is that of its file."""
 
-    time: str
+    time: InstantTime
     name: str
 
 
@@ -55,11 +57,11 @@ class Notes:
     def delete(self, note: Note) -> None:
         self._storage.delete(f"{self._folder}/{note.name}")
 
-    def due(self, completed: frozenset[str] = frozenset(), *, clean: bool = True) -> list[Note]:
+    def due(self, completed: frozenset[InstantTime] = frozenset(), *, clean: bool = True) -> list[Note]:
         """Those of completed instants, oldest first; `completed` names some. Those of instants that are gone
         are deleted, if `clean`; those of pending ones left to their writers.
         """
-        notes = sorted(self._all())
+        notes = sorted(self._all(), key=lambda note: (REQUESTED.key(note.time), note.name))
         if all(note.time in completed for note in notes):
             return notes
         timeline = self._table.refresh()
@@ -108,4 +110,4 @@ class Notes:
         for name in self._storage.names(self._folder):
             time, _, _ = name.partition(".")
             if name.endswith(_SUFFIX) and is_time(time):
-                yield Note(time, name)
+                yield Note(InstantTime(time), name)

@@ -6,6 +6,7 @@ import socket
 import time
 
 from hoodie.config.key import Config
+from hoodie.format.instant_time import InstantTime
 from hoodie.storage import Storage
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.clock import instant_millis
@@ -13,7 +14,7 @@ from hoodie.timeline.clock import instant_millis
 _ADVICE = "Instants still rise; set the clocks right, since commits are shown with times that are not theirs"
 
 
-def clock_warnings(storage: Storage, instant: str, utc: bool, config: Config) -> list[str]:
+def clock_warnings(storage: Storage, instant: InstantTime, utc: bool, config: Config) -> list[str]:
     """Of a write that has just taken its instant: how this machine's clock differs from that of the writers
     before it, and from the storage's, as far as files show it that were written. Asks the storage nothing.
     """

@@ -21,6 +21,7 @@ from hoodie.concurrency.settings import CONCURRENCY_MODE, EARLY_DETECTION, Concu
 from hoodie.concurrency.table_lock import TableLock
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, ConflictError, Fenced, HoodieError
+from hoodie.format.instant_time import InstantTime
 from hoodie.lock import lock_for
 from hoodie.lock.settings import PROVIDER
 from hoodie.progress import ProgressCallback
@@ -31,6 +32,7 @@ from hoodie.table.undone import published_late, published_undone
 from hoodie.timeline.active import meta_path
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Instant
+from hoodie.timeline.time import REQUESTED
 
 T = TypeVar("T")
 _EAGER = "failed writes are rolled back once their heartbeat has ended; leave it out, or set it to LAZY"
@@ -76,7 +78,7 @@ class WriterGate(ABC):
         """Take back the last `enter`."""
 
     @abstractmethod
-    def begin(self, request: Callable[[str], bool]) -> str:
+    def begin(self, request: Callable[[InstantTime], bool]) -> str:
         """Take the instant of a write, after `enter`: `request` makes its requested file, and returns whether
         the name was free. Raises Fenced where the table was lost since.
         """
@@ -152,18 +154,20 @@ class ExclusiveGate(WriterGate):
     def exit(self) -> None:
         self.heartbeats.release(self._entered.pop())
 
-    def begin(self, request: Callable[[str], bool]) -> str:
+    def begin(self, request: Callable[[InstantTime], bool]) -> InstantTime:
         """The heartbeat goes first, so that no task and no other writer sees the instant without it: that of
         `enter` where its time is after the table's newest instant, else one more.
         """
         with self.publishing():
             return self._begin(request)
 
-    def _begin(self, request: Callable[[str], bool]) -> str:
+    def _begin(self, request: Callable[[InstantTime], bool]) -> InstantTime:
         for _ in range(ATTEMPTS):
             last = self._table.timeline.last_time
             entered = self._entered[-1]
-            heartbeat = entered if entered.instant > (last or "") else self._announce()
+            heartbeat = (
+                entered if last is None or REQUESTED.after(entered.instant, last) else self._announce()
+            )
             # a process that took this one for dead may have looked before there was this heartbeat
             if not entered.is_ours():
                 raise self.lost()
@@ -272,7 +276,7 @@ class OptimisticGate(ExclusiveGate):
         if not table.storage.fences and (late := published_late(table, table.timeline)):
             raise published_undone(table.base_path, late[0].time)
 
-    def _begin(self, request: Callable[[str], bool]) -> str:
+    def _begin(self, request: Callable[[InstantTime], bool]) -> InstantTime:
         self.look()
         self._lock.check()
         return super()._begin(request)

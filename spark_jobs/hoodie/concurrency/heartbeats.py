@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from hoodie.concurrency.settings import CONCURRENCY_MODE
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, TableBusy, TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.lock.settings import PROVIDER
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import (
@@ -62,7 +63,7 @@ class Heartbeats:
     def remove(self, instant: str) -> None:
         remove_heartbeat(self._table, instant)
 
-    def announce(self, next_time: Callable[[], str]) -> Heartbeat:
+    def announce(self, next_time: Callable[[], InstantTime]) -> Heartbeat:
         """Start a heartbeat under an instant that no other writer has announced."""
         for _ in range(ATTEMPTS):
             with contextlib.suppress(AlreadyExists):
@@ -129,10 +130,10 @@ class Heartbeats:
 
     def of_service(self, beat: HeartbeatFile) -> bool:
         """Apache Hudi's heartbeats don't say it, the timeline does."""
-        compaction = Instant(beat.instant, Action.COMPACTION, State.REQUESTED)
+        compaction = Instant(InstantTime(beat.instant), Action.COMPACTION, State.REQUESTED)
         if beat.service or self.storage.exists(instant_path(self.base_path, compaction)):
             return True
-        clustering = Instant(beat.instant, Action.REPLACECOMMIT, State.REQUESTED)
+        clustering = Instant(InstantTime(beat.instant), Action.REPLACECOMMIT, State.REQUESTED)
         return clustering_plan(self.storage, self.base_path, clustering) is not None
 
     def refuse_executed(self, planned: Instant) -> None:
@@ -153,7 +154,7 @@ class Heartbeats:
             path=self.base_path,
         )
 
-    def _beat(self, time: str) -> Heartbeat:
+    def _beat(self, time: InstantTime) -> Heartbeat:
         work = Work(service=self.service, shared=self.shared, extra=self.extra)
         heartbeat = Heartbeat(self._table, time, self.interval, self.misses, work)
         heartbeat.start()

@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterator
 from hoodie.concurrency.heartbeats import Heartbeats
 from hoodie.concurrency.settings import CONFLICT_RETRIES
 from hoodie.errors import AlreadyExists, CommitConflict, HoodieError, TableBusy
+from hoodie.format.instant_time import InstantTime
 from hoodie.table.handle import Table
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 FOLDER = f"{META_FOLDER}/.aux/inside"
 _PAUSE_S = 0.2
@@ -33,7 +35,7 @@ def inside(
     rolled back in here. Raises CommitConflict where it has to be before, and TableBusy for a live one that
     does not leave.
     """
-    own = heartbeats.own[-1].instant if heartbeats.own else ""
+    own = heartbeats.own[-1].instant if heartbeats.own else NO_TIME
     path = f"{table.base_path}/{FOLDER}/{own}"
     if own:
         with contextlib.suppress(AlreadyExists):  # could not be deleted before
@@ -48,17 +50,17 @@ def inside(
                 table.storage.delete(path)
 
 
-def _wait(table: Table, heartbeats: Heartbeats, own: str, repairs: bool) -> None:
+def _wait(table: Table, heartbeats: Heartbeats, own: InstantTime, repairs: bool) -> None:
     deadline = time.monotonic() + heartbeats.interval * heartbeats.misses / 1000
     while True:
         names = table.storage.names(f"{table.base_path}/{FOLDER}")
-        others = {name for name in names if is_time(name)} - {own}
+        others = {InstantTime(name) for name in names if is_time(name)} - {own}
         if not others:
             return
         beats = {beat.instant: beat for beat in heartbeats.read()}
         pending = {item.time for item in table.refresh().pending()}
-        alive = dead = ""
-        for name in sorted(others):
+        alive = dead = NO_TIME
+        for name in sorted(others, key=REQUESTED.key):
             beat = beats.get(name)
             if beat is not None and heartbeats.alive(beat):
                 alive = name

@@ -55,7 +55,7 @@ class Waiting:
 def line(table: Table, interval_ms: int, misses: int) -> list[Waiting]:
     """Those that wait for the table, first to last. Reads only: tickets of dead processes are left out."""
     found: list[Waiting] = []
-    for beat in sorted(read_heartbeats(table, FOLDER), key=lambda beat: beat.instant):
+    for beat in sorted(read_heartbeats(table, FOLDER), key=lambda beat: str(beat.instant)):
         name = beat.instant
         known = len(name) == _DIGITS and name[0] in "01"
         if known and beat.alive(interval_ms, misses):
@@ -93,7 +93,7 @@ class Queue:
         live: list[str] = []
         for beat in read_heartbeats(self.table, FOLDER):
             if beat.alive(self.interval_ms, self.misses):
-                live.append(beat.instant)
+                live.append(str(beat.instant))
             else:
                 remove_heartbeat(self.table, beat.instant, FOLDER)
         return sorted(live)

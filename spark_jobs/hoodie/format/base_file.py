@@ -30,6 +30,7 @@ from hoodie.format.bloom import (
     java_min,
     key_range,
 )
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from hoodie.format.names import BaseFileName
 from hoodie.format.parquet_footer import Footer
@@ -237,7 +238,7 @@ def constant(value: str, rows: int) -> pa.Array[Any]:
     return pa.DictionaryArray.from_arrays(indices, pa.array([value], pa.string()))
 
 
-def sequence_numbers(instant: str, task: int, start: int, rows: int) -> pa.Array[Any]:
+def sequence_numbers(instant: InstantTime, task: int, start: int, rows: int) -> pa.Array[Any]:
     """`<instant>_<task>_<row>` for rows start, start+1, …"""
     numbers = pc.cast(pa.array(np.arange(start, start + rows), pa.int64()), pa.string())
     join: Any = pc.binary_join_element_wise

@@ -16,6 +16,7 @@ import pyarrow as pa
 from hoodie.engine.required import Rows
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.evolution import read_as, read_changed
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.internal_schema import Array, InternalSchema, Map, Record, Type, schema_at
 from hoodie.format.schema import is_list
 
@@ -57,7 +58,7 @@ class Evolution:
     schema: InternalSchema
     history: tuple[InternalSchema, ...]
 
-    def columns(self, instant: str) -> FileColumns:
+    def columns(self, instant: InstantTime) -> FileColumns:
         """Those of a base file or a log block of an instant."""
         return FileColumns(schema_at(self.history, instant).record, self.schema.record)
 
@@ -68,7 +69,7 @@ class Evolution:
         now = self.schema.record.named(name)
         return any(field is not None and (now is None or field.id != now.id) for field in found)
 
-    def moved(self, instant: str) -> bool:
+    def moved(self, instant: InstantTime) -> bool:
         """May a file of this instant know columns by other names or types than the table's present ones."""
         return schema_at(self.history, instant).record != self.schema.record
 

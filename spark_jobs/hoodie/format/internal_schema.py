@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.format.schema import is_list
 
@@ -122,7 +123,7 @@ def inherited(newest: InternalSchema, history: str) -> str:
     return _text({"schemas": [newest.to_document(), *older]})
 
 
-def schema_at(history: Sequence[InternalSchema], instant: str) -> InternalSchema:
+def schema_at(history: Sequence[InternalSchema], instant: InstantTime) -> InternalSchema:
     """The schema of what was written at an instant; the oldest where the history begins later."""
     time = int(instant) if instant.isdecimal() else 0
     return next((schema for schema in reversed(history) if schema.version <= time), history[0])

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from hoodie.errors import InputError
+from hoodie.format.instant_time import InstantTime
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,9 +89,10 @@ class LogBlock:
     content_length: int
 
     @property
-    def instant(self) -> str | None:
+    def instant(self) -> InstantTime | None:
         """The deltacommit that wrote it; of a COMMAND the rollback. Archived timelines have none."""
-        return self.headers.get(HeaderKey.INSTANT_TIME)
+        time = self.headers.get(HeaderKey.INSTANT_TIME)
+        return None if time is None else InstantTime(time)
 
     @property
     def target_instant(self) -> str | None:
@@ -108,7 +110,7 @@ class LogBlock:
         return tuple(part for part in text.split(",") if part)
 
 
-def rollback_headers(instant: str, target: str) -> dict[int, str]:
+def rollback_headers(instant: InstantTime, target: InstantTime) -> dict[int, str]:
     """Headers of the COMMAND block by which the rollback `instant` takes back the blocks of `target`."""
     return {
         HeaderKey.INSTANT_TIME: instant,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 
 PARQUET = ".parquet"
 #: of base files of metadata tables
@@ -31,13 +32,16 @@ class BaseFileName:
 
     file_id: str
     token: str
-    instant: str
+    instant: InstantTime
     extension: str = PARQUET
 
     @classmethod
     def parse(cls, name: str, extension: str = PARQUET) -> BaseFileName | None:
         match = _BASE.match(name)
-        return cls(*match.groups()) if match and match.group(4) == extension else None
+        if match is None or match.group(4) != extension:
+            return None
+        file_id, token, instant, _ = match.groups()
+        return cls(file_id, token, InstantTime(instant), extension)
 
     def __str__(self) -> str:
         return f"{self.file_id}_{self.token}_{self.instant}{self.extension}"
@@ -48,7 +52,7 @@ class LogFileName:
     """`.<fileId>_<baseInstant>.log.<version>_<writeToken>[.cdc]`; very old files have no token."""
 
     file_id: str
-    base_instant: str
+    base_instant: InstantTime
     version: int
     token: str | None = None
     cdc: bool = False
@@ -59,7 +63,7 @@ class LogFileName:
         if match is None:
             return None
         file_id, instant, version, token, cdc = match.groups()
-        return cls(file_id, instant, int(version), token, cdc is not None)
+        return cls(file_id, InstantTime(instant), int(version), token, cdc is not None)
 
     def __str__(self) -> str:
         token = f"_{self.token}" if self.token else ""
@@ -68,7 +72,7 @@ class LogFileName:
     @property
     def order(self) -> tuple[str, int, str]:
         """Blocks of a slice are read file by file in this order."""
-        return self.base_instant, self.version, self.token or ""
+        return str(self.base_instant), self.version, self.token or ""
 
 
 def new_file_prefix() -> str:
@@ -137,17 +141,17 @@ def file_id(value: Any, field: str) -> str:
     return value
 
 
-def instant_time(value: Any, field: str) -> str:
+def instant_time(value: Any, field: str) -> InstantTime:
     """An instant's time, "" and None included; raises TableError for what is no number."""
     if value is None or value == "":
-        return ""
+        return InstantTime()
     if (
         not isinstance(value, str)
         or not (value.isascii() and value.isdigit())
         or len(value) > LONGEST_INSTANT
     ):
         _refuse(value, field, "is no instant's time")
-    return value
+    return InstantTime(value)
 
 
 def _refuse(value: Any, field: str, why: str) -> NoReturn:

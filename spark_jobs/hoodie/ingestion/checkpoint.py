@@ -101,7 +101,7 @@ def known(table: Table, source: str) -> Known:
 
 
 def _time(checkpoint: Checkpoint) -> str:
-    return checkpoint.instant.time if checkpoint.instant is not None else ""
+    return str(checkpoint.instant.time) if checkpoint.instant is not None else ""
 
 
 def _active(table: Table) -> Iterator[tuple[Instant, CommitMetadata]]:

@@ -15,7 +15,8 @@ from hoodie.timeline.active import Timeline, delete_states
 from hoodie.timeline.archived import archive_files, archive_name, archive_version, encode_archive
 from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis
-from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.instant import Action, Instant, in_order
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 #: records in a block of an archive file
 _BATCH = 10
@@ -39,7 +40,7 @@ def archive(table: WrittenTable, upkeep: Upkeep) -> None:
     ]
     _create(table, encode_archive(records, _BATCH))
     for done in (False, True):
-        wanted = sorted(item for item in files if item.completed is done)
+        wanted = in_order(item for item in files if item.completed is done)
         delete_states(table.storage, table.base_path, wanted)
     table.refresh()
 
@@ -48,23 +49,23 @@ def _chosen(table: WrittenTable, timeline: Timeline, upkeep: Upkeep) -> Iterator
     """Never what the table's own timeline still has, nor the deltacommits that the next compaction counts."""
     data = Timeline.load(table.data.base_path, table.storage, table.data.timeline)
     needed = [instant.time for instant in (*data.commits()[:1], *data.pending()[:1])]
-    bound = min(needed, default=None)
+    bound = REQUESTED.first(needed)
     for action in (Action.CLEAN, Action.ROLLBACK):
         done = timeline.filter((action,), completed=True)
         if len(done) > upkeep.keep_most:
             yield from timeline.before(bound, done[: -upkeep.keep_least])
     commits = timeline.commits()
     held = [instant.time for instant in timeline.pending()[:1]]
-    held += [table.last_compaction or "", *needed]
+    held += [table.last_compaction or NO_TIME, *needed]
     if len(commits) > upkeep.keep_most:
-        yield from timeline.before(min(held), commits[: -upkeep.keep_least])
+        yield from timeline.before(REQUESTED.first(held), commits[: -upkeep.keep_least])
 
 
 def _files(timeline: Timeline, instants: Iterable[Instant]) -> Iterator[Instant]:
     """Every state of the instants that has a file."""
     wanted = {(instant.time, instant.comparable_action) for instant in instants}
     found = filter(None, map(timeline.layout.parse, timeline.mtimes))
-    yield from sorted(item for item in found if (item.time, item.comparable_action) in wanted)
+    yield from in_order(item for item in found if (item.time, item.comparable_action) in wanted)
 
 
 def _create(table: WrittenTable, data: bytes) -> None:

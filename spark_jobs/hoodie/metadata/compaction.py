@@ -20,6 +20,7 @@ import pyarrow as pa
 from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_records import KEY_FIELD, decode_rows, write_cells
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import hfile_of, read_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
@@ -70,7 +71,7 @@ def finish_compactions(table: WrittenTable) -> None:
             _execute(table, instant, plan)
 
 
-def _is_behind(table: WrittenTable, newest: str) -> bool:
+def _is_behind(table: WrittenTable, newest: InstantTime) -> bool:
     """Has the table an instant that is not completed and may still get a deltacommit before the newest?"""
     data = Timeline.load(table.data.base_path, table.storage, table.data.timeline)
     return any(not instant.is_after(newest) for instant in data.pending())
@@ -130,7 +131,7 @@ def _lacks(table: WrittenTable, instant: Instant, name: str) -> TableError:
 
 
 def _write(
-    table: WrittenTable, time: str, blocks: TimelineView, numbered: tuple[int, FileSlice]
+    table: WrittenTable, time: InstantTime, blocks: TimelineView, numbered: tuple[int, FileSlice]
 ) -> WriteStat | None:
     """The new base file of a slice; None where there is no record."""
     number, item = numbered
@@ -154,7 +155,7 @@ def _write(
     return WriteStat(
         file_id=item.file_id,
         path=path,
-        prev_commit=item.instant if item.base else NO_COMMIT,
+        prev_commit=str(item.instant) if item.base else NO_COMMIT,
         num_writes=count,
         num_update_writes=max(0, len(changes.keys) - inserts),
         num_inserts=inserts,

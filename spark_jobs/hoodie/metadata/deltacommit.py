@@ -14,6 +14,7 @@ import pyarrow as pa
 from hoodie.codec.arrays import Array
 from hoodie.engine.spool import Room
 from hoodie.format.hfile_records import write_cells
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
@@ -57,7 +58,7 @@ class _Part:
 
 
 def write_deltacommit(
-    table: WrittenTable, instant: str, partitions: Iterable[Partition], fill: Fill, room: Room | None
+    table: WrittenTable, instant: InstantTime, partitions: Iterable[Partition], fill: Fill, room: Room | None
 ) -> None:
     """Raises TableError where a partition has no file groups, with nothing written."""
     listing, shown, ready = table.listing(), table.view(), table.partitions
@@ -78,7 +79,7 @@ def write_deltacommit(
         _write_parts(table, instant, parts)
 
 
-def _write_parts(table: WrittenTable, instant: str, parts: list[_Part]) -> None:
+def _write_parts(table: WrittenTable, instant: InstantTime, parts: list[_Part]) -> None:
     requested = Instant(instant, Action.DELTACOMMIT, State.REQUESTED)
     inflight = requested.with_state(State.INFLIGHT)
     table.begin(requested)
@@ -105,7 +106,7 @@ def _intended(parts: list[_Part]) -> CommitMetadata:
     return inflight_metadata(_OPERATION, {}, files)
 
 
-def _write(table: WrittenTable, instant: str, numbered: tuple[int, _Part]) -> WriteStat:
+def _write(table: WrittenTable, instant: InstantTime, numbered: tuple[int, _Part]) -> WriteStat:
     """The log file of one file group: rows, then deletes."""
     number, part = numbered
     slice_ = part.slice
@@ -116,7 +117,7 @@ def _write(table: WrittenTable, instant: str, numbered: tuple[int, _Part]) -> Wr
     return WriteStat(
         file_id=slice_.file_id,
         path=join(slice_.partition, str(name)),
-        prev_commit=slice_.instant,
+        prev_commit=str(slice_.instant),
         num_writes=part.count,
         num_update_writes=part.count,
         num_deletes=part.spool.deleted(part.number),
@@ -132,7 +133,7 @@ def _write(table: WrittenTable, instant: str, numbered: tuple[int, _Part]) -> Wr
     )
 
 
-def _write_blocks(instant: str, part: _Part, log: LogFileWriter) -> None:
+def _write_blocks(instant: InstantTime, part: _Part, log: LogFileWriter) -> None:
     schema, options = record_schema(), new_options()
     headers: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema}
     for turn in part.spool.blocks(part.number, _BLOCK_BYTES):

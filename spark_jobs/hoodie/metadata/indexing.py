@@ -13,12 +13,14 @@ from contextlib import suppress
 from dataclasses import replace
 
 from hoodie.errors import TableBusy, TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.state import begun_indexes
 from hoodie.metadata.written_table import WrittenTable
 from hoodie.table.handle import Table
 from hoodie.timeline.active import delete_instant, replace_plan
 from hoodie.timeline.index_plan import IndexPlan
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import REQUESTED
 
 
 def index_plans(table: Table) -> dict[Instant, IndexPlan]:
@@ -57,7 +59,7 @@ def check_under_way(table: Table, names: Collection[str]) -> None:
     if view is not None and all(written.has_groups(name, view) for name in names):
         return
     plans = planned_indexes(table)
-    times = sorted({plans[name].time for name in names if name in plans})
+    times = sorted({plans[name].time for name in names if name in plans}, key=REQUESTED.key)
     raise TableBusy(
         f"Apache Hudi builds the index {', '.join(sorted(names))} of {table.base_path} (indexing "
         f"{', '.join(times)}), and has not made its file groups yet, so that this write would be missing in "
@@ -68,7 +70,7 @@ def check_under_way(table: Table, names: Collection[str]) -> None:
     )
 
 
-def renew_plans(table: Table, upto: str) -> None:
+def renew_plans(table: Table, upto: InstantTime) -> None:
     """The list of files was made anew, up to an instant: plans are from there on. Apache Hudi's indexer adds
     those instants after that of its plan to the metadata table that it does not find there, and would add
     files that are gone.

@@ -12,12 +12,14 @@ import enum
 from collections.abc import Iterable
 from dataclasses import replace
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.storage import Storage
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.plans import RollbackMetadata, RollbackPlan
 from hoodie.timeline.restore_plan import RestoreMetadata
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 
 class Own(str, enum.Enum):
@@ -30,8 +32,8 @@ class Own(str, enum.Enum):
     LOG_COMPACTION = "005"
     ROLLBACK = "006"
 
-    def time(self, of: str) -> str:
-        return f"{of}{self.value}"
+    def time(self, of: str) -> InstantTime:
+        return InstantTime(f"{of}{self.value}")
 
 
 _DIGITS = 17
@@ -40,12 +42,12 @@ _CHANGING = (*COMMIT_ACTIONS, Action.CLEAN, Action.ROLLBACK, Action.RESTORE)
 #: of the making of the partitions: this, and those after it
 _FIRST_MAKING = 10
 #: instants of what was made with a new table begin so
-NEW_TABLE = "0" * 14
+NEW_TABLE = InstantTime("0" * 14)
 
 
-def making_time(upto: str, number: int) -> str:
+def making_time(upto: InstantTime, number: int) -> InstantTime:
     """Of the partition that is made as the `number`th of those that are made up to an instant."""
-    return f"{upto}{_FIRST_MAKING + number:03d}"
+    return InstantTime(f"{upto}{_FIRST_MAKING + number:03d}")
 
 
 def shown_blocks(data: Timeline, metadata: Timeline, view: TimelineView, storage: Storage) -> TimelineView:
@@ -57,24 +59,24 @@ def shown_blocks(data: Timeline, metadata: Timeline, view: TimelineView, storage
     own = metadata.filter((Action.DELTACOMMIT,), completed=True)
     valid.update(instant.time for instant in own if _is_own(instant.time))
     undoing = data.filter((Action.ROLLBACK, Action.RESTORE), completed=True)
-    for instant in data.after(min(valid, default=NEW_TABLE), undoing):
+    for instant in data.after(REQUESTED.first(valid) or NEW_TABLE, undoing):
         valid.update(_undone(data, instant, storage))
     valid.update(item.time for item in metadata.filter((Action.ROLLBACK, Action.RESTORE), completed=True))
     return replace(view, committed=frozenset(filter(view.shows, valid)), first_time=None)
 
 
-def is_making(time: str) -> bool:
+def is_making(time: InstantTime) -> bool:
     """Is it the time of the making of a partition."""
     suffix = time[_DIGITS:]
     return time.startswith(NEW_TABLE) or (len(suffix) == 3 and suffix >= f"{_FIRST_MAKING:03d}")
 
 
-def is_indexing(time: str) -> bool:
+def is_indexing(time: InstantTime) -> bool:
     """Is it the time at which an indexer of Apache Hudi fills a partition."""
     return len(time) > _DIGITS and time[_DIGITS:] == Own.INDEXING.value
 
 
-def lacking(data: Timeline, metadata: Timeline, storage: Storage) -> str:
+def lacking(data: Timeline, metadata: Timeline, storage: Storage) -> InstantTime:
     """The first completed instant of the table that changed its files, and that the metadata table does not
     have; "" for none. Raises TableError for a commit that is damaged.
 
@@ -86,12 +88,12 @@ def lacking(data: Timeline, metadata: Timeline, storage: Storage) -> str:
     own = [item.time for item in metadata if item.completed]
     listed = (time[:_DIGITS] for time in own if time[_DIGITS:] == Own.RESTORE.value)
     first = next((item.time for item in metadata.filter((Action.DELTACOMMIT,), completed=True)), "")
-    made = min((time[:_DIGITS] for time in own if is_making(time)), default=first)
+    made = min((time[:_DIGITS] for time in own if is_making(time)), default=str(first))
     floor = max([made, *listed])
     there = frozenset(own)
     done = data.after(floor, data.filter(_CHANGING, completed=True))
     missing = (item for item in done if item.time not in there)
-    return next((item.time for item in missing if _changes_files(data, item, storage)), "")
+    return next((item.time for item in missing if _changes_files(data, item, storage)), NO_TIME)
 
 
 def _changes_files(timeline: Timeline, instant: Instant, storage: Storage) -> bool:
@@ -101,12 +103,12 @@ def _changes_files(timeline: Timeline, instant: Instant, storage: Storage) -> bo
     return commit.num_replaced > 0 or any(commit.partition_to_write_stats.values())
 
 
-def _is_own(time: str) -> bool:
+def _is_own(time: InstantTime) -> bool:
     suffix = time[_DIGITS:]
     return suffix in _OWN or is_making(time)
 
 
-def _undone(timeline: Timeline, instant: Instant, storage: Storage) -> Iterable[str]:
+def _undone(timeline: Timeline, instant: Instant, storage: Storage) -> Iterable[InstantTime]:
     """The instants that a rollback or a restore took back; none of one that was archived meanwhile."""
     try:
         found = timeline.read(instant, storage)

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hoodie.engine.spool import Room
 from hoodie.format.hfile_records import write_cells
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, HeaderKey, encode_block
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
@@ -50,7 +51,7 @@ class _Group:
 
 
 def make_partitions(
-    table: WrittenTable, upto: str, groups: Mapping[Partition, int], fill: Fill, room: Room | None
+    table: WrittenTable, upto: InstantTime, groups: Mapping[Partition, int], fill: Fill, room: Room | None
 ) -> None:
     """`groups`: the number of file groups of each."""
     with ExitStack() as stack:
@@ -59,7 +60,7 @@ def make_partitions(
         make_filled(table, upto, spools)
 
 
-def make_filled(table: WrittenTable, upto: str, partitions: Mapping[Partition, RecordSpool]) -> None:
+def make_filled(table: WrittenTable, upto: InstantTime, partitions: Mapping[Partition, RecordSpool]) -> None:
     """Partitions whose records are in spools."""
     for spool in partitions.values():
         spool.close()
@@ -80,7 +81,7 @@ def _forget_killed(table: WrittenTable) -> None:
     table.refresh()
 
 
-def _make(table: WrittenTable, upto: str, partition: Partition, spool: RecordSpool) -> None:
+def _make(table: WrittenTable, upto: InstantTime, partition: Partition, spool: RecordSpool) -> None:
     storage, folder = table.storage, join(table.base_path, partition.value)
     storage.delete_tree(folder)
     taken, number = {instant.time for instant in table.timeline}, 0
@@ -112,7 +113,7 @@ def _no_deletes() -> bytes:
     return encode_delete_block(DeleteRecords(nothing, nothing))
 
 
-def _write(table: WrittenTable, partition: Partition, time: str, group: _Group) -> WriteStat:
+def _write(table: WrittenTable, partition: Partition, time: InstantTime, group: _Group) -> WriteStat:
     """The base file of one file group."""
     name = str(BaseFileName(group.file_id, f"{group.number}-0-0", time, HFILE))
     path = join(partition.value, name)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from hoodie.errors import AlreadyExists
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, rollback_headers
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, instant_time, join
 from hoodie.metadata.instants import is_indexing, is_making
@@ -34,7 +35,7 @@ from hoodie.timeline.plans import (
 _TOKEN = "1-0-1"
 
 
-def roll_back(table: WrittenTable, target: Instant, at: str) -> None:
+def roll_back(table: WrittenTable, target: Instant, at: InstantTime) -> None:
     """Roll a deltacommit back, completed or not, by the instant `at`. One that wrote nothing just goes."""
     if target.state is State.REQUESTED:
         delete_states(table.storage, table.base_path, [target])
@@ -47,7 +48,7 @@ def roll_back(table: WrittenTable, target: Instant, at: str) -> None:
     table.refresh()
 
 
-def finish_rollbacks(table: WrittenTable, of: str | None = None) -> None:
+def finish_rollbacks(table: WrittenTable, of: InstantTime | None = None) -> None:
     """Those that were killed, of this package and of Apache Hudi: all, or those `of` an instant.
 
     Raises TableError for a damaged plan.
@@ -92,7 +93,7 @@ def _requests(table: WrittenTable, target: Instant) -> Iterator[RollbackRequest]
                 yield RollbackRequest(partition, stat.file_id, base_instant, (), {path: size})
 
 
-def _base_instant(stat: WriteStat) -> str | None:
+def _base_instant(stat: WriteStat) -> InstantTime | None:
     """Of the slice whose log was written to; None for a base file."""
     if stat.path is None:
         return None if stat.is_new_file_group else instant_time(stat.prev_commit, "prevCommit")
@@ -120,7 +121,7 @@ def _execute(table: WrittenTable, rollback: Instant, plan: RollbackPlan) -> None
 
 
 def _undo(
-    table: WrittenTable, at: str, target: str, requests: Iterable[RollbackRequest]
+    table: WrittenTable, at: InstantTime, target: InstantTime, requests: Iterable[RollbackRequest]
 ) -> dict[str, RollbackPartition]:
     found: dict[str, RollbackPartition] = {}
     listing = table.listing()
@@ -145,7 +146,12 @@ def _undo(
 
 
 def _take_back(
-    table: WrittenTable, at: str, target: str, partition: str, slice_: tuple[str, str], logs: list[LogFile]
+    table: WrittenTable,
+    at: InstantTime,
+    target: InstantTime,
+    partition: str,
+    slice_: tuple[str, InstantTime],
+    logs: list[LogFile],
 ) -> tuple[str, int]:
     """Path and size of the log file with the command block."""
     versions = [log.version for log in logs if (log.file_id, log.base_instant) == slice_]

@@ -24,6 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hoodie.engine.spool import Room
+from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.archiving import archive
 from hoodie.metadata.cleaning import clean, finish_cleans
 from hoodie.metadata.compaction import compact, finish_compactions
@@ -58,7 +59,7 @@ class MetadataWriter:
     def make(
         cls,
         data: Table,
-        upto: str,
+        upto: InstantTime,
         groups: Mapping[Partition, int],
         fill: Fill,
         room: Room | None = None,
@@ -70,7 +71,7 @@ class MetadataWriter:
         make_partitions(WrittenTable(data), upto, groups, fill, room)
 
     @classmethod
-    def make_filled(cls, data: Table, upto: str, partitions: Mapping[Partition, RecordSpool]) -> None:
+    def make_filled(cls, data: Table, upto: InstantTime, partitions: Mapping[Partition, RecordSpool]) -> None:
         """As `make`, of records that are in spools."""
         make_filled(WrittenTable(data), upto, partitions)
 
@@ -80,7 +81,7 @@ class MetadataWriter:
         return self._table.partitions
 
     def write(
-        self, instant: str, partitions: Iterable[Partition], fill: Fill, room: Room | None = None
+        self, instant: InstantTime, partitions: Iterable[Partition], fill: Fill, room: Room | None = None
     ) -> None:
         """The deltacommit at an instant of the table, which is not completed yet. `fill` puts records for
         some of the writer's own `partitions`, and of those that Apache Hudi's indexer fills, into spools,
@@ -98,7 +99,7 @@ class MetadataWriter:
             roll_back(table, leftover, table.rollback_time(instant))
         write_deltacommit(table, instant, partitions, fill, room)
 
-    def rollback(self, instant: str, by: str) -> bool:
+    def rollback(self, instant: InstantTime, by: InstantTime) -> bool:
         """Take the deltacommit of an instant back, by a later instant of the table. False where there is
         none, or where it `is_compacted`, so that no log block takes its records back: then the caller writes
         records that say the contrary. Again after a kill.
@@ -113,7 +114,7 @@ class MetadataWriter:
         roll_back(table, target, table.rollback_time(by))
         return True
 
-    def is_compacted(self, instant: str) -> bool:
+    def is_compacted(self, instant: InstantTime) -> bool:
         """Do base files have the records of an instant, or will they, by a pending compaction."""
         self._table.refresh()
         return self._table.is_compacted(instant)

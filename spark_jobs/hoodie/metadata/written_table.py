@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from hoodie.errors import AlreadyExists, TableError
 from hoodie.format.hfile_writer import HFileOptions
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import HFILE, LogFileName, join
 from hoodie.metadata.instants import Own, is_indexing, shown_blocks
@@ -23,6 +24,7 @@ from hoodie.timeline.active import Timeline, begin_instant, create_instant, dele
 from hoodie.timeline.clock import FORMAT_DIGITS, new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import AvroFile
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -160,38 +162,39 @@ class WrittenTable:
             sink.abandon()
             raise
 
-    def sweep(self, of: str = "") -> None:
+    def sweep(self, of: InstantTime = NO_TIME) -> None:
         """Delete what killed processes left of unfinished instants, whose times begin with `of`."""
         if self.timeline.has_partial():
             self.storage.sweep_partial(meta_path(self.base_path), of)
 
-    def rollback_time(self, of: str) -> str:
+    def rollback_time(self, of: InstantTime) -> InstantTime:
         """An instant that is free, for a rollback in the metadata table alone."""
         wanted, taken = Own.ROLLBACK.time(of), {instant.time for instant in self.timeline}
         while wanted in taken:
-            newest = max(time[:FORMAT_DIGITS] for time in (of, *taken))
+            newest = InstantTime(max(time[:FORMAT_DIGITS] for time in (of, *taken)))
             utc = self.data.properties.timeline_utc
             wanted = Own.ROLLBACK.time(new_instant_time(newest, utc))
         return wanted
 
-    def deltacommit(self, time: str) -> Instant | None:
+    def deltacommit(self, time: InstantTime) -> Instant | None:
         """The deltacommit of that time, in the state that it has."""
         found = (item for item in self.timeline.filter((Action.DELTACOMMIT,)) if item.time == time)
         return next(found, None)
 
-    def is_shown(self, time: str) -> bool:
+    def is_shown(self, time: InstantTime) -> bool:
         """Is the table's instant of that time completed now."""
         data = Timeline.load(self.data.base_path, self.storage, self.data.timeline)
         return any(instant.time == time and instant.completed for instant in data)
 
-    def is_compacted(self, time: str) -> bool:
+    def is_compacted(self, time: InstantTime) -> bool:
         """Do base files have what was written up to an instant, or will they, by a pending plan."""
         planned = self.timeline.filter((Action.COMPACTION,), completed=False)
-        times = [instant.time for instant in planned] + [self.last_compaction or ""]
-        return time <= max(times).removesuffix(Own.COMPACTION.value)
+        times = [instant.time for instant in planned] + [self.last_compaction or NO_TIME]
+        newest = max(times, key=REQUESTED.key).removesuffix(Own.COMPACTION.value)
+        return REQUESTED.until(time, newest)
 
     @property
-    def last_compaction(self) -> str | None:
+    def last_compaction(self) -> InstantTime | None:
         """Time of the newest one that is completed."""
         done = self.timeline.filter((Action.COMMIT, Action.REPLACECOMMIT), completed=True)
         return done[-1].time if done else None

@@ -16,6 +16,7 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, TableError
 from hoodie.format.cdc import COLUMNS, LOGGING_MODE, LoggingMode
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import without_meta
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.log_merge import SliceContext
@@ -41,6 +42,7 @@ from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView, file_slices
 from hoodie.timeline.commit import KEEPS_SCHEMA, CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Instant
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 #: of an answer's rows
 SCHEMA = pa.schema([pa.field(name, pa.string()) for name in COLUMNS])
@@ -86,7 +88,7 @@ class Change:
     inserted.
     """
 
-    instant: str
+    instant: InstantTime
     partition: str
     file_id: str
     how: How
@@ -125,13 +127,15 @@ class ChangeView:
         props, timeline, storage = table.properties, table.timeline, table.storage
         check_keeps_changes(props)
         last = timeline.last_commit
-        newest = last.time if last else ""
-        end = last_before_hole(table, config[HOLES_POLICY], min(query.end or newest, newest))
-        begin = query.begin or ""
+        newest = last.time if last else NO_TIME
+        end = last_before_hole(
+            table, config[HOLES_POLICY], min(query.end or newest, newest, key=REQUESTED.key)
+        )
+        begin = query.begin or NO_TIME
         check_known_since(table, begin, end)
         table_schema = TableSchema.load(timeline, storage, props)
         snapshot = TimelineView.of(timeline, storage, end)
-        changes = tuple(_planned(table, snapshot, begin, end)) if begin < end else ()
+        changes = tuple(_planned(table, snapshot, begin, end)) if REQUESTED.before(begin, end) else ()
         slices = [item for change in changes for item in (change.before, change.after) if item is not None]
         logs = any(change.how is How.MERGED for change in changes) or any(item.logs for item in slices)
         table_schema.check_read_fields(props, merged=logs)
@@ -153,16 +157,16 @@ class ChangeView:
         """Names to return, in the order asked for. Raises ConfigError as `TableView.columns`."""
         return list(COLUMNS) if columns is None else chosen(SCHEMA.names, columns, self.ref.uri)
 
-    def as_of(self, time: str) -> SliceContext:
+    def as_of(self, time: InstantTime) -> SliceContext:
         """How slices are read in the state after the commits up to this time."""
         snapshot = self.context.snapshot
-        committed = frozenset(instant for instant in snapshot.committed if instant <= time)
+        committed = frozenset(instant for instant in snapshot.committed if REQUESTED.until(instant, time))
         return replace(self.context, snapshot=replace(snapshot, committed=committed, as_of=time))
 
 
-def just_before(instant: str) -> str:
+def just_before(instant: InstantTime) -> InstantTime:
     """A time that no commit before the instant is later than."""
-    return str(int(instant) - 1).zfill(len(instant))
+    return InstantTime(str(int(instant) - 1).zfill(len(instant)))
 
 
 def check_keeps_changes(props: TableProperties) -> None:
@@ -181,7 +185,7 @@ def check_keeps_changes(props: TableProperties) -> None:
         )
 
 
-def _planned(table: Table, snapshot: TimelineView, begin: str, end: str) -> Iterator[Change]:
+def _planned(table: Table, snapshot: TimelineView, begin: InstantTime, end: InstantTime) -> Iterator[Change]:
     timeline, storage = table.timeline, table.storage
     commits: list[tuple[Instant, CommitMetadata]] = []
     for instant in timeline.between(begin, end, timeline.commits()):
@@ -219,7 +223,7 @@ class _Planner:
     cleaned: frozenset[str]
     _folders: dict[str, _Folder] = field(default_factory=dict)
 
-    def changes(self, instant: str, commit: CommitMetadata) -> Iterator[Change]:
+    def changes(self, instant: InstantTime, commit: CommitMetadata) -> Iterator[Change]:
         """By partition and file id; of a commit that replaces file groups, the rows that are gone first."""
         for group in _gone_by(commit):
             if self._replaced.get(group, instant) == instant:
@@ -236,7 +240,7 @@ class _Planner:
             for file_id, written in merged.items():
                 yield self._of_merged(instant, partition, file_id, written)
 
-    def _of_log(self, instant: str, partition: str, stat: WriteStat) -> Change:
+    def _of_log(self, instant: InstantTime, partition: str, stat: WriteStat) -> Change:
         names = sorted(path.rpartition("/")[2] for path in stat.cdc_stats or ())
         change = Change(
             instant=instant,
@@ -252,7 +256,7 @@ class _Planner:
             before = self._previous(instant, partition, stat)
         return replace(change, before=before, after=self._written(instant, partition, stat))
 
-    def _of_base(self, instant: str, partition: str, stat: WriteStat) -> Change | None:
+    def _of_base(self, instant: InstantTime, partition: str, stat: WriteStat) -> Change | None:
         """Of a base file without a change log: its rows are all new, or the earlier ones all gone, or both
         files are compared, as where the table did not keep the log yet.
         """
@@ -275,11 +279,13 @@ class _Planner:
             return made(how=How.DELETED, before=before)
         return made(how=How.REWRITTEN, before=before, after=self._written(instant, partition, stat))
 
-    def _of_merged(self, instant: str, partition: str, file_id: str, stats: Sequence[WriteStat]) -> Change:
+    def _of_merged(
+        self, instant: InstantTime, partition: str, file_id: str, stats: Sequence[WriteStat]
+    ) -> Change:
         """Of rows and deletes that were appended to a slice's logs."""
         names = [stat.file_name for stat in stats]
         parsed = [LogFileName.parse(name) for name in names]
-        base_instant = max(name.base_instant for name in parsed if name is not None)
+        base_instant = max((name.base_instant for name in parsed if name is not None), key=REQUESTED.key)
         for stat in stats:
             for name in (stat.file_name, stat.base_file or "", *(stat.log_files or ())):
                 if name:
@@ -296,7 +302,7 @@ class _Planner:
             after=after,
         )
 
-    def _of_replaced(self, instant: str, partition: str, file_id: str) -> Change:
+    def _of_replaced(self, instant: InstantTime, partition: str, file_id: str) -> Change:
         before = self._state(partition, file_id, just_before(instant))
         names = self._last_written.get((partition, file_id), ())
         missing = [name for name in names if name not in self._folder(partition).files]
@@ -304,9 +310,10 @@ class _Planner:
             raise self._gone(instant, join(partition, missing[0] if missing else f"a file of {file_id}"))
         return Change(instant=instant, partition=partition, file_id=file_id, how=How.DELETED, before=before)
 
-    def _state(self, partition: str, file_id: str, time: str) -> FileSlice | None:
+    def _state(self, partition: str, file_id: str, time: InstantTime) -> FileSlice | None:
         """The slice that a snapshot query as of a time reads; a pending compaction's with its input."""
-        found = [item for item in self._folder(partition).slices.get(file_id, ()) if item.instant <= time]
+        every = self._folder(partition).slices.get(file_id, ())
+        found = [item for item in every if REQUESTED.until(item.instant, time)]
         if not found:
             return None
         newest, *older = found
@@ -324,7 +331,7 @@ class _Planner:
         made = [instant for instant in timeline.commits() if instant.time == item.instant]
         return any(timeline.kind(instant, self.table.storage).rewrites for instant in made)
 
-    def _previous(self, instant: str, partition: str, stat: WriteStat) -> FileSlice:
+    def _previous(self, instant: InstantTime, partition: str, stat: WriteStat) -> FileSlice:
         """The slice that a base file was made of."""
         found = self._state(partition, stat.file_id, just_before(instant))
         bases = () if found is None else (found.instant, found.base.instant if found.base else "")
@@ -332,7 +339,7 @@ class _Planner:
             raise self._gone(instant, f"the file of {join(partition, stat.file_id)} of {stat.prev_commit}")
         return found
 
-    def _written(self, instant: str, partition: str, stat: WriteStat) -> FileSlice:
+    def _written(self, instant: InstantTime, partition: str, stat: WriteStat) -> FileSlice:
         item = self._file(instant, partition, stat.file_name)
         name = BaseFileName.parse(item.name)
         if name is None:
@@ -340,19 +347,19 @@ class _Planner:
         base = BaseFile(partition, item.path, item.name, name.file_id, name.instant, item.size)
         return FileSlice(partition, stat.file_id, name.instant, base)
 
-    def _log(self, instant: str, partition: str, name: str) -> LogFile:
+    def _log(self, instant: InstantTime, partition: str, name: str) -> LogFile:
         item, parsed = self._file(instant, partition, name), LogFileName.parse(name)
         if parsed is None:
             raise TableError(f"{item.path} of commit {instant} is no log file", path=item.path)
         return LogFile.of(partition, item.path, parsed, item.size)
 
-    def _file(self, instant: str, partition: str, name: str) -> FileInfo:
+    def _file(self, instant: InstantTime, partition: str, name: str) -> FileInfo:
         found = self._folder(partition).files.get(name)
         if found is None:
             raise self._gone(instant, join(partition, name))
         return found
 
-    def _gone(self, instant: str, what: str) -> Exception:
+    def _gone(self, instant: InstantTime, what: str) -> Exception:
         return gone(
             f"the changes of commit {instant} can't be told any more: {what} is gone, which the cleaner did "
             f"not keep, so that begin can't be earlier than {instant}",

@@ -22,6 +22,7 @@ import pyarrow.compute
 
 from hoodie.errors import InputError, TableError
 from hoodie.format.by_id import Evolution, FileColumns
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.meta_fields import RECORD_KEY
@@ -59,7 +60,7 @@ class SliceContext:
     spill_path: str
     evolution: Evolution | None = None
 
-    def columns(self, instant: str) -> FileColumns | None:
+    def columns(self, instant: InstantTime) -> FileColumns | None:
         """How a base file or a log block of this instant calls the columns; None: as the table does."""
         return None if self.evolution is None else self.evolution.columns(instant)
 

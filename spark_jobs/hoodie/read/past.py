@@ -12,10 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hoodie.errors import NotRetained
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 #: (partition path, file id)
 Group = tuple[str, str]
@@ -30,9 +32,11 @@ class Need:
     """
 
     names: tuple[str, ...] = ()
-    base: str = ""
+    base: InstantTime = NO_TIME
 
-    def missing(self, partition: str, file_id: str, time: str, items: Mapping[str, list[_File]]) -> str:
+    def missing(
+        self, partition: str, file_id: str, time: InstantTime, items: Mapping[str, list[_File]]
+    ) -> str:
         """The path, or the file group, that is not among the files of a partition by file id; "" for none."""
         there = items.get(file_id, ())
         names = {item.name for item in there}
@@ -41,7 +45,7 @@ class Need:
                 return join(partition, name)
         if self.base and not any(item.instant == self.base and not item.log for item in there):
             return f"the file of {join(partition, file_id)} of commit {self.base}"
-        if not self.names and not any(item.instant <= time for item in there):
+        if not self.names and not any(REQUESTED.until(item.instant, time) for item in there):
             return f"the file of {join(partition, file_id)}"
         return ""
 
@@ -51,7 +55,7 @@ class _File:
     """A base or log file; `instant` is its slice's."""
 
     name: str
-    instant: str
+    instant: InstantTime
     log: bool
 
 
@@ -62,7 +66,7 @@ class Past:
     """
 
     name: str
-    time: str
+    time: InstantTime
     needs: Mapping[Group, Need] = field(default_factory=dict)
     to_be_cleaned: frozenset[str] = frozenset()
 
@@ -100,7 +104,7 @@ def gone(text: str, **values: str) -> NotRetained:
 
 
 def needs_as_of(
-    timeline: Timeline, storage: Storage, time: str, groups: Collection[Group] | None = None
+    timeline: Timeline, storage: Storage, time: InstantTime, groups: Collection[Group] | None = None
 ) -> dict[Group, Need]:
     """What the state as of `time` consists of; not before the first commit of the active timeline.
 
@@ -148,21 +152,21 @@ def _apply(commit: CommitMetadata, held: dict[Group, list[str]]) -> None:
             names.append(name)
 
 
-def _before(stat: WriteStat, commit: CommitMetadata, time: str) -> Need | None:
+def _before(stat: WriteStat, commit: CommitMetadata, time: InstantTime) -> Need | None:
     """What a group consisted of as of `time`, by the first write after it; None for a new group.
 
     A log file whose slice is later belongs to a pending compaction, whose input the cleaner leaves.
     """
     log = LogFileName.parse(_name(stat.path or ""))
     if log is not None:
-        if log.base_instant > time:
+        if REQUESTED.after(log.base_instant, time):
             return None
         return Need((_name(stat.base_file),)) if stat.base_file else Need()
     if stat.is_new_file_group:
         # of logs without a base file
         return Need() if commit.compacted or commit.operation_type == _COMPACT else None
-    before = stat.prev_commit or ""
-    return Need(base=before) if before <= time else None
+    before = InstantTime(stat.prev_commit or NO_TIME)
+    return Need(base=before) if REQUESTED.until(before, time) else None
 
 
 def _replaced(commit: CommitMetadata) -> set[Group]:

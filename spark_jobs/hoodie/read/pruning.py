@@ -53,7 +53,7 @@ def possible_slices(
     def kept(item: FileSlice, more: Mapping[Path, Bounds]) -> bool:
         newest: dict[Path, Bounds] = {}
         if item.base is not None and not item.logs:
-            newest[COMMIT_TIME,] = Bounds(None, item.base.instant)
+            newest[COMMIT_TIME,] = Bounds(None, str(item.base.instant))
         if not (more or newest):
             return True
         return may_be_true(node, _lookup({**more, **newest, **_values(path_columns, item.partition)}))

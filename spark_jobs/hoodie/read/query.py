@@ -9,6 +9,7 @@ from datetime import datetime
 
 from hoodie.errors import ConfigError
 from hoodie.timeline.instant import BOOTSTRAPS
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 
 class QueryType(enum.Enum):
@@ -38,9 +39,9 @@ class Query:
     """
 
     type: QueryType = QueryType.SNAPSHOT
-    begin: str | None = None
-    end: str | None = None
-    as_of: str | None = None
+    begin: InstantTime | None = None
+    end: InstantTime | None = None
+    as_of: InstantTime | None = None
 
     @classmethod
     def of(
@@ -63,23 +64,23 @@ class Query:
             raise ConfigError(f"a time travel query needs as_of: {_FORMS}")
         made = cls(
             kind,
-            None if begin is None else "" if str(begin) in _BEGINNINGS else point("begin", begin, "000"),
+            None if begin is None else NO_TIME if str(begin) in _BEGINNINGS else point("begin", begin, "000"),
             None if end is None else point("end", end, "999"),
             None if as_of is None else point("as_of", as_of, "999"),
         )
-        if made.begin is not None and made.end is not None and made.begin > made.end:
+        if made.begin is not None and made.end is not None and REQUESTED.after(made.begin, made.end):
             raise ConfigError(f"begin {begin} is later than end {end}", begin=str(begin), end=str(end))
         return made
 
 
-def point(name: str, text: str, millis: str) -> str:
+def point(name: str, text: str, millis: str) -> InstantTime:
     """A point in time as an instant of 17 digits; `millis` completes a time without them, a day is its start.
 
     Raises ConfigError that names the option and lists the forms.
     """
     given = str(text).strip()
     if given in BOOTSTRAPS:
-        return given
+        return InstantTime(given)
     match = _INSTANT.fullmatch(given)
     if match:
         digits = given if match.group(1) else given + millis
@@ -89,7 +90,7 @@ def point(name: str, text: str, millis: str) -> str:
         datetime.strptime(digits[:14], "%Y%m%d%H%M%S")
     except ValueError:
         raise ConfigError(f"{name} {text!r} is no point in time; write {_FORMS}", **{name: given}) from None
-    return digits
+    return InstantTime(digits)
 
 
 def _digits(text: str, millis: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from hoodie.codec.avro import read_record
 from hoodie.errors import NotRetained, TableBusy
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName
 from hoodie.read.past import Need, Past, gone, needs_as_of
 from hoodie.read.query import EARLIEST
@@ -18,12 +19,13 @@ from hoodie.timeline.archived import read_archived
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 #: (partition path, file id)
 Groups = Collection[tuple[str, str]]
 
 
-def retained(table: Table, name: str, time: str, groups: Groups | None = None) -> Past:
+def retained(table: Table, name: str, time: InstantTime, groups: Groups | None = None) -> Past:
     """The files of the table as of `time`, which have to be there; none for the newest state.
 
     `name` is the option that asked for it. With `groups` only these file groups have to be whole, which
@@ -34,15 +36,15 @@ def retained(table: Table, name: str, time: str, groups: Groups | None = None) -
     timeline, storage = table.timeline, table.storage
     past = Past(name, time)
     commits = [instant.time for instant in timeline.commits()]
-    if not commits or time >= commits[-1]:
+    if not commits or REQUESTED.since(time, commits[-1]):
         return past
-    if time < commits[0]:
+    if REQUESTED.before(time, commits[0]):
         raise NotRetained(
             f"{name} {time} is before the table's active timeline, which begins with commit {commits[0]}; "
             "ask for that time or a later one",
             **{name: time, "earliest": commits[0]},
         )
-    commit = max(instant for instant in commits if instant <= time)
+    commit = [instant for instant in commits if REQUESTED.until(instant, time)][-1]
     saved = Instant(commit, Action.SAVEPOINT, State.COMPLETED)
     if saved in timeline.instants:
         _check_hole(table, past, commit)
@@ -57,8 +59,8 @@ def retained(table: Table, name: str, time: str, groups: Groups | None = None) -
                 needs = {**needs_as_of(timeline, storage, time), **needs}
             return replace(past, needs=needs)
     elif groups is None:
-        kept = max(_kept_since(timeline, storage, plans), default=None)
-        if kept is not None and time < kept:
+        kept = REQUESTED.last(_kept_since(timeline, storage, plans))
+        if kept is not None and REQUESTED.before(time, kept):
             raise gone(
                 f"{name} {time} is before what the cleaner kept: files are complete from {kept} on",
                 **{name: time, "earliest": kept},
@@ -76,7 +78,7 @@ def _planned_names(plans: Iterable[CleanPlan]) -> frozenset[str]:
     return frozenset(file.name for plan in plans for _, file in plan)
 
 
-def _check_hole(table: Table, past: Past, commit: str) -> None:
+def _check_hole(table: Table, past: Past, commit: InstantTime) -> None:
     """NotRetained where commits between a savepoint's and the time are archived.
 
     A savepoint keeps its commit on the active timeline, when later ones have left it.
@@ -106,7 +108,7 @@ def _savepoint_needs(savepoint: SavepointMetadata) -> dict[tuple[str, str], Need
     return needs
 
 
-def check_begin(table: Table, begin: str) -> None:
+def check_begin(table: Table, begin: InstantTime) -> None:
     """NotRetained when commits later than `begin` are archived: what they wrote isn't known any more."""
     commits = table.timeline.commits()
     if not begin or not commits or not commits[0].is_after(begin):
@@ -122,14 +124,14 @@ def check_begin(table: Table, begin: str) -> None:
         )
 
 
-def check_known_since(table: Table, begin: str, end: str) -> None:
+def check_known_since(table: Table, begin: InstantTime, end: InstantTime) -> None:
     """NotRetained when a commit in (begin, end] is archived: what it changed isn't known any more.
 
     Reads the archive only where `begin` is before the active timeline.
     """
     timeline = table.timeline
     first = timeline.first_time
-    if first is None or begin >= first:
+    if first is None or REQUESTED.since(begin, first):
         return
     archived = (entry.instant for entry in read_archived(table.storage, table.archive_folder))
     lost = [
@@ -137,24 +139,25 @@ def check_known_since(table: Table, begin: str, end: str) -> None:
         for item in timeline.between(begin, end, archived)
         if item.action in COMMIT_ACTIONS and item.completed and item not in timeline.instants
     ]
-    if lost:
+    newest = REQUESTED.last(lost)
+    if newest is not None:
         raise NotRetained(
             f"begin {begin or EARLIEST} is before what is known of the table's changes: commits up to "
-            f"{max(lost)} are archived, and the active timeline begins with {first}. Take begin={max(lost)} "
-            "or a later instant, or keep more commits next time (hoodie.keep.min.commits)",
+            f"{newest} are archived, and the active timeline begins with {first}. Take begin={newest} or a "
+            "later instant, or keep more commits next time (hoodie.keep.min.commits)",
             begin=begin or EARLIEST,
-            earliest=max(lost),
+            earliest=newest,
         )
 
 
-def last_before_hole(table: Table, policy: Holes, end: str) -> str:
+def last_before_hole(table: Table, policy: Holes, end: InstantTime) -> InstantTime:
     """`end`, or an earlier commit where a write that began before it is still in flight.
 
     Raises TableBusy with the policy FAIL. "" when no commit is left. Pending clustering writes no new rows.
     """
     timeline = table.timeline
     hole = next(_in_flight(timeline, table.storage), None)
-    if hole is None or hole > end:
+    if hole is None or REQUESTED.after(hole, end):
         return end
     before = [instant.time for instant in timeline.before(hole, timeline.commits())]
     if policy is Holes.FAIL:
@@ -165,16 +168,16 @@ def last_before_hole(table: Table, policy: Holes, end: str) -> str:
             f"{HOLES_POLICY.name}={Holes.BLOCK.value}",
             instant=hole,
         )
-    return before[-1] if before else ""
+    return before[-1] if before else NO_TIME
 
 
-def _in_flight(timeline: Timeline, storage: Storage) -> Iterator[str]:
+def _in_flight(timeline: Timeline, storage: Storage) -> Iterator[InstantTime]:
     for instant in timeline.filter(COMMIT_ACTIONS, completed=False):
         if timeline.kind(instant, storage) is Kind.WRITE:
             yield instant.time
 
 
-def _kept_since(timeline: Timeline, storage: Storage, plans: Sequence[CleanPlan]) -> Iterator[str]:
+def _kept_since(timeline: Timeline, storage: Storage, plans: Sequence[CleanPlan]) -> Iterator[InstantTime]:
     """The earliest instants retained by the newest clean and by the pending ones."""
     completed = timeline.filter([Action.CLEAN], completed=True)
     if completed:

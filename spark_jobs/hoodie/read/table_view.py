@@ -11,6 +11,7 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, TableError
 from hoodie.format.base_file import BaseFileReader
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without_meta
 from hoodie.format.schema import from_avro
 from hoodie.merge import Merger, merger
@@ -57,6 +58,7 @@ from hoodie.table.view import (
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import schema_text
 from hoodie.timeline.instant import Instant
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 #: (partition path, file id) of touched file groups; None: any
 Touched = frozenset[tuple[str, str]] | None
@@ -67,7 +69,7 @@ class Span:
     """Commit times of the rows that an incremental query gives: later than `begin`, up to `end`."""
 
     begin: str
-    end: str
+    end: InstantTime
 
     def predicate(self) -> str:
         """SQL that DuckDB and Spark understand; instants are digits."""
@@ -240,7 +242,7 @@ def _seen(
     as_of, span = _period(query, config, table)
     touched = _touched(table, span)
     past = None
-    if as_of is not None and (span is None or span.begin < span.end):
+    if as_of is not None and (span is None or REQUESTED.before(span.begin, span.end)):
         name = "as_of" if span is None else "end"
         past = retained(table, name, as_of, touched)
     snapshot = TimelineView.of(timeline, storage, as_of)
@@ -345,11 +347,11 @@ def _stored_schema(timeline: Timeline, instant: Instant, storage: Storage) -> st
     return timeline.commit(instant, storage).schema_text() if found is None else found
 
 
-def _period(query: Query, config: Config, table: Table) -> tuple[str | None, Span | None]:
+def _period(query: Query, config: Config, table: Table) -> tuple[InstantTime | None, Span | None]:
     """(instant of the state to be read, None for the newest; commit times of the rows)"""
     policy = config[HOLES_POLICY]
     if query.type is QueryType.TIME_TRAVEL:
-        return last_before_hole(table, policy, query.as_of or ""), None
+        return last_before_hole(table, policy, query.as_of or NO_TIME), None
     if query.type is not QueryType.INCREMENTAL:
         return None, None
     if config[INCREMENTAL_FORMAT] is IncrementalFormat.CDC:
@@ -366,9 +368,9 @@ def _period(query: Query, config: Config, table: Table) -> tuple[str | None, Spa
             query=query.type.value,
         )
     last = table.timeline.last_commit
-    newest = last.time if last else ""
-    end = last_before_hole(table, policy, min(query.end or newest, newest))
-    begin = query.begin or ""
+    newest = last.time if last else NO_TIME
+    end = last_before_hole(table, policy, min(query.end or newest, newest, key=REQUESTED.key))
+    begin = query.begin or NO_TIME
     check_begin(table, begin)
     return end, Span(begin, end)
 
@@ -422,7 +424,9 @@ def _without_old_rows(slices: list[FileSlice], made: Merger, span: Span | None) 
     if span is None or not made.ignores_stored:
         return slices
     return [
-        replace(item, base=None) if item.logs and item.base and item.base.instant <= span.begin else item
+        replace(item, base=None)
+        if item.logs and item.base and REQUESTED.until(item.base.instant, span.begin)
+        else item
         for item in slices
     ]
 

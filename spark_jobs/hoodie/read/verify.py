@@ -27,6 +27,7 @@ from hoodie.table.written import (
     wrong_in,
 )
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.time import REQUESTED
 
 #: (partition path, file id)
 Groups = Collection[tuple[str, str]]
@@ -121,7 +122,7 @@ def _refuse(timeline: Timeline, storage: Storage, wrong: Sequence[Wrong], otherw
     """
     instants = {item.file.instant for item in wrong}
     if instants and instants <= undone_instants(storage, timeline):
-        raise published_undone(timeline.base_path, min(instants))
+        raise published_undone(timeline.base_path, min(instants, key=REQUESTED.key))
     refuse(timeline.base_path, wrong, otherwise)
 
 

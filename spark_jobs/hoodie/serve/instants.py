@@ -18,6 +18,7 @@ from datetime import timezone
 from typing import Any, TypeVar
 
 from hoodie.errors import ConfigError, HoodieError, TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.serve import activity
 from hoodie.serve.rollbacks import taken_back
 from hoodie.serve.tables import ShownTable
@@ -28,6 +29,7 @@ from hoodie.timeline.clock import instant_millis, parse_instant
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.task_run import TaskRun
+from hoodie.timeline.time import REQUESTED
 
 T = TypeVar("T")
 LIMIT, MAX_LIMIT = 200, 1000
@@ -59,7 +61,7 @@ class StateTimes:
 
         return cls(changed(State.REQUESTED), changed(State.INFLIGHT), timeline.completion_of(instant))
 
-    def known(self, time: str, utc: bool) -> bool:
+    def known(self, time: InstantTime, utc: bool) -> bool:
         """Are these the times of the writes, and not those of a copy?"""
         if self.requested is None or self.requested == self.completed:
             return False
@@ -189,7 +191,7 @@ class Summaries:
         return found
 
 
-def wall_millis(time: str) -> int | None:
+def wall_millis(time: InstantTime) -> int | None:
     """The wall clock of an instant, as milliseconds since 1970 in its own zone; None where it is no time."""
     try:
         return int(parse_instant(time).replace(tzinfo=timezone.utc).timestamp() * 1000)
@@ -310,7 +312,7 @@ def _status(instant: Instant, beat: HeartbeatFile | None) -> str:
 
 def _page(
     instants: Sequence[Instant], limit: int, before: str | None
-) -> tuple[Sequence[Instant], str | None]:
+) -> tuple[Sequence[Instant], InstantTime | None]:
     """The last `limit` before a time, and the time before which the next page ends; None at the beginning."""
     known = [instant for instant in instants if instant.is_before(before)]
     start = max(0, len(known) - limit)
@@ -340,7 +342,7 @@ class _Archived:
 def _archived(table: ShownTable) -> list[ShownInstant]:
     found: dict[tuple[str, str], _Archived] = {}
     for entry in read_archived(table.storage, table.archive_folder):
-        key = (entry.instant.time, entry.instant.comparable_action.value)
+        key = (REQUESTED.key(entry.instant.time), entry.instant.comparable_action.value)
         found.setdefault(key, _Archived(entry.instant, {})).take(entry)
     utc = table.props.timeline_utc
     out: list[ShownInstant] = []

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from hoodie.engine import Engine
 from hoodie.errors import ConfigError, ConflictError
+from hoodie.format.instant_time import InstantTime
 from hoodie.progress import ProgressCallback, silent
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
@@ -83,7 +84,7 @@ class ServiceRun(Generic[P, E]):
     scheduled: ScheduledPlan[P]
     executed: list[E] = field(default_factory=list)
     planned: dict[str, P] = field(default_factory=dict)
-    completed_elsewhere: set[str] = field(default_factory=set)
+    completed_elsewhere: set[InstantTime] = field(default_factory=set)
     pending: list[str] = field(default_factory=list)
     reason: str = ""
     seconds: float = 0.0
@@ -127,7 +128,7 @@ class PlannedService(ABC, Generic[P, E]):
         """The plan of a pending instant; None for one that does nothing. Raises TableError."""
 
     @abstractmethod
-    def plan_now(self, timeline: Timeline, now: str | None) -> DuePlan[P]:
+    def plan_now(self, timeline: Timeline, now: InstantTime | None) -> DuePlan[P]:
         """What a plan made now contains; `now` is its instant where there is one already."""
 
     @abstractmethod
@@ -146,7 +147,7 @@ class PlannedService(ABC, Generic[P, E]):
         job; it has to take the instant away first.
         """
 
-    def run(self, mode: str, instant: str | None = None, dry_run: bool = False) -> ServiceRun[P, E]:
+    def run(self, mode: str, instant: InstantTime | None = None, dry_run: bool = False) -> ServiceRun[P, E]:
         """Schedule, execute or both; `dry_run` writes nothing.
 
         Mode `run` executes what is pending first, as Apache Hudi does, so that the new plan begins with what
@@ -180,7 +181,7 @@ class PlannedService(ABC, Generic[P, E]):
             "reason": "" if done.plans else done.reason,
         }
 
-    def _plan_only(self, mode: str, instant: str | None, done: ServiceRun[P, E]) -> None:
+    def _plan_only(self, mode: str, instant: InstantTime | None, done: ServiceRun[P, E]) -> None:
         """The plans that would be executed, and the one that would be made now."""
         if mode != "schedule":
             found, done.reason = self._wanted(instant)
@@ -192,7 +193,7 @@ class PlannedService(ABC, Generic[P, E]):
             if due.plan is not None:
                 done.planned[""] = due.plan
 
-    def _run(self, mode: str, instant: str | None, done: ServiceRun[P, E]) -> None:
+    def _run(self, mode: str, instant: InstantTime | None, done: ServiceRun[P, E]) -> None:
         if mode != "schedule":
             found, done.reason = self._wanted(instant)
             self._execute(found, done)
@@ -215,7 +216,7 @@ class PlannedService(ABC, Generic[P, E]):
         if due.plan is None:
             return ScheduledPlan(due=due)
 
-        def content(timeline: Timeline, now: str) -> bytes | None:
+        def content(timeline: Timeline, now: InstantTime) -> bytes | None:
             nonlocal due
             if timeline.instants != before.instants:
                 due = self.plan_now(timeline, now)
@@ -229,7 +230,7 @@ class PlannedService(ABC, Generic[P, E]):
                 due = DuePlan(None, transaction.hindrance)
             return ScheduledPlan(due=due, instant=instant)
 
-    def _wanted(self, instant: str | None) -> tuple[list[Instant], str]:
+    def _wanted(self, instant: InstantTime | None) -> tuple[list[Instant], str]:
         """The pending plans, or that of `instant`, and the reason where nothing comes of them. Raises
         ConfigError for an instant that is no plan.
         """
@@ -264,7 +265,7 @@ class PlannedService(ABC, Generic[P, E]):
         if plans:
             self.target.timeline()
 
-    def _completed(self, time: str) -> bool:
+    def _completed(self, time: InstantTime) -> bool:
         found = self.target.timeline().filter([self.completes_as], completed=True)
         return any(item.time == time for item in found)
 

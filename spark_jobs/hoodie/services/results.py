@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hoodie.services.service_table import ServiceTable
+from hoodie.timeline.time import texts_of_times
 from hoodie.write.result import repairs, warned
 
 
@@ -29,6 +30,9 @@ class ServiceResult:
     metadata_table_removed: bool = False
     action: str
     operation: str
+
+    def __post_init__(self) -> None:
+        texts_of_times(self)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -11,6 +11,7 @@ from hoodie.engine import Engine
 from hoodie.engine.task import BatchFunction
 from hoodie.errors import JobError, TableError
 from hoodie.format.base_file import BaseFileFormat
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import OPERATION, carried, with_meta, without_meta
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.format.schema import from_avro, record_full_name, to_avro_text
@@ -24,6 +25,7 @@ from hoodie.table.properties import TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
+from hoodie.timeline.time import NO_TIME
 from hoodie.write.blobs import BLOB_SCHEMA, answers
 
 
@@ -32,7 +34,7 @@ class RewriteContext:
     """What every task of a rewrite needs. Picklable; built once on the driver. `instant` is the service's."""
 
     table: TableRef
-    instant: str
+    instant: InstantTime
     avro_schema: str
     files: BaseFileFormat
     slices: SliceContext
@@ -59,7 +61,7 @@ class RewriteContext:
 
 
 def rewrite_context(
-    target: ServiceTable, instant: str, verb: str, engine: Engine | None = None
+    target: ServiceTable, instant: InstantTime, verb: str, engine: Engine | None = None
 ) -> RewriteContext:
     """The context for the table as it is now, for tasks of the engine if there are any. `verb` is what the
     service does, for the errors: raises TableError for a table whose schema is unknown, or that keeps a
@@ -108,7 +110,7 @@ class PlanSlice:
     verb: str
     partition: str
     file_id: str
-    instant: str | None
+    instant: InstantTime | None
     base: str | None
     logs: tuple[str, ...]
 
@@ -130,7 +132,7 @@ class PlanSlice:
             if log is None:
                 raise self._unknown(path, "log file")
             logs.append(replace(LogFile.of(self.partition, path, log, size), file_id=self.file_id))
-        instant = self.instant or (base.instant if base else logs[0].base_instant if logs else "")
+        instant = self.instant or (base.instant if base else logs[0].base_instant if logs else NO_TIME)
         return FileSlice(self.partition, self.file_id, instant, base, tuple(logs))
 
     def _file(self, storage: Storage, base_path: str, name: str) -> tuple[str, int]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hoodie.concurrency.gate import check_concurrency, is_optimistic
 from hoodie.config.key import Config
+from hoodie.format.instant_time import InstantTime
 from hoodie.hooks import HookContext, Hooks
 from hoodie.progress import ProgressCallback, silent
 from hoodie.storage import Storage
@@ -89,6 +90,6 @@ class ServiceTable:
         """
         return changing_groups(timeline, self.storage) if is_optimistic(self.config) else {}
 
-    def next_time(self, timeline: Timeline) -> str:
+    def next_time(self, timeline: Timeline) -> InstantTime:
         """A new instant, later than all on the timeline."""
         return new_instant_time(timeline.last_time, self.props.timeline_utc)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import json
 
 from hoodie.errors import ConfigError, NotRetained, TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.read.query import Query, QueryType
 from hoodie.read.retained import check_begin, last_before_hole
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.spark.options import CHECKPOINT, IDENTIFIER, START, Reading, StreamReading, StreamWriting
 from hoodie.storage import storage_for
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 
-def initial(stream: StreamReading) -> str:
+def initial(stream: StreamReading) -> InstantTime:
     """The instant after which a new stream begins: "" is the beginning of the table."""
-    return latest(stream, "", None) if stream.start is None else stream.start
+    return latest(stream, NO_TIME, None) if stream.start is None else stream.start
 
 
-def latest(stream: StreamReading, start: str, most: int | None, target: str | None = None) -> str:
+def latest(
+    stream: StreamReading, start: InstantTime, most: int | None, target: InstantTime | None = None
+) -> InstantTime:
     """The newest commit that can be read, `most` commits after `start` at the farthest, and not later than
     `target`; `start` where there is none. A write in flight holds back the commits that began after it,
     unless the options say that it is an error.
@@ -26,15 +30,15 @@ def latest(stream: StreamReading, start: str, most: int | None, target: str | No
     newest = table.timeline.last_commit
     config = stream.reading.config
     policy = config[HOLES_POLICY] if HOLES_POLICY.name in config.texts else Holes.BLOCK
-    end = last_before_hole(table, policy, newest.time) if newest else ""
-    end = end if target is None else min(end, target)
-    if end <= start:
+    end = last_before_hole(table, policy, newest.time) if newest else NO_TIME
+    end = end if target is None else min(end, target, key=REQUESTED.key)
+    if REQUESTED.until(end, start):
         return start
     after = table.timeline.between(start, end, table.timeline.commits())
     return after[: most or None][-1].time if after else start
 
 
-def batch(stream: StreamReading, start: str, end: str) -> Reading:
+def batch(stream: StreamReading, start: InstantTime, end: InstantTime) -> Reading:
     """The incremental query of the rows after `start` up to `end`. Raises NotRetained where commits between
     them are archived, TableError where the commit `end` is gone.
     """

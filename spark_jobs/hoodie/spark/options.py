@@ -13,6 +13,7 @@ from hoodie.config.known import hudi_settings
 from hoodie.errors import ConfigError
 from hoodie.read.query import EARLIEST, Query, QueryType, point
 from hoodie.table.handle import Table, TableRef
+from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.operation import Operation
 
 QUERY_TYPE = "hoodie.datasource.query.type"
@@ -106,7 +107,7 @@ class StreamReading:
     """A stream of a table. start: exclusive, "" is the beginning, None the newest commit. Picklable."""
 
     reading: Reading
-    start: str | None = ""
+    start: InstantTime | None = NO_TIME
     max_commits: int | None = None
 
     @classmethod
@@ -132,8 +133,8 @@ class StreamReading:
         return cls(Reading.of(texts), begin, None if most is None else int(most))
 
 
-def _start(text: str) -> str:
-    return "" if text.lower() in (EARLIEST, "0", "000") else point(START, text, "000")
+def _start(text: str) -> InstantTime:
+    return NO_TIME if text.lower() in (EARLIEST, "0", "000") else point(START, text, "000")
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from hoodie.spark.offsets import batch, initial, latest, token
 from hoodie.spark.options import StreamReading, StreamWriting
 from hoodie.spark.scan import planned
 from hoodie.spark.staging import Stage, StagedFile, write_staged
+from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class HoodieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, reading: StreamReading, schema: StructType) -> None:
         self._reading, self._schema = reading, schema
-        self._target: str | None = None
+        self._target: InstantTime | None = None
 
     def initialOffset(self) -> dict[str, str]:
         return {_INSTANT: initial(self._reading)}
@@ -55,16 +56,16 @@ class HoodieStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = latest(self._reading, "", None)
+        self._target = latest(self._reading, NO_TIME, None)
 
     def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
         most = limit.max_files if isinstance(limit, ReadMaxFiles) else None
-        return {_INSTANT: latest(self._reading, start[_INSTANT], most, self._target)}
+        return {_INSTANT: latest(self._reading, InstantTime(start[_INSTANT]), most, self._target)}
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> list[InputPartition]:
         if start == end:
             return []
-        reading = batch(self._reading, start[_INSTANT], end[_INSTANT])
+        reading = batch(self._reading, InstantTime(start[_INSTANT]), InstantTime(end[_INSTANT]))
         plan = planned(reading, self._schema, None)
         return [InputPartition((plan.scan, slices)) for slices in plan.tasks]
 

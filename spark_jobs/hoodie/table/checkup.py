@@ -6,7 +6,7 @@ Standard library only, and nothing is imported that needs more.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from hoodie.table.properties import TableType
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.archived import unmended
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, Kind, State
+from hoodie.timeline.time import REQUESTED
 
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 
@@ -188,7 +189,7 @@ def _plan(table: Examination, instant: Instant, since: str, what: str) -> Findin
 
 def check_leftovers(table: Examination) -> Iterator[Finding]:
     pending = {instant.time for instant in table.timeline.pending()}
-    stale = sorted(set(table.dead) - pending)
+    stale = sorted(set(table.dead) - pending, key=REQUESTED.key)
     if stale:
         yield Finding(
             "leftovers",
@@ -201,7 +202,7 @@ def check_leftovers(table: Examination) -> Iterator[Finding]:
         yield Finding(
             "leftovers",
             NOTE,
-            f"markers of finished writes: {some(sorted(markers))}",
+            f"markers of finished writes: {some(sorted(markers, key=REQUESTED.key))}",
             "nothing: the next write removes them, and files that no commit reports",
         )
 
@@ -229,7 +230,7 @@ def check_services(table: Examination) -> Iterator[Finding]:
         yield Finding("services", OK, "compaction, clean and archive keep up")
 
 
-def some(names: list[str]) -> str:
+def some(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

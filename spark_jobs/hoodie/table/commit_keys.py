@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Array, Bools, array, pc, whole
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block
 from hoodie.format.log_delete import DeleteRecords, read_delete_block
@@ -24,7 +25,7 @@ from hoodie.timeline.commit import WriteStat
 _KEY_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string())])
 
 
-def inserted_keys(table: Table, stat: WriteStat, instant: str) -> Iterator[Array]:
+def inserted_keys(table: Table, stat: WriteStat, instant: InstantTime) -> Iterator[Array]:
     """Keys that a file of a commit put into its file group: all of a new one, else those of its new rows,
     which writers append to the stored ones. A log that may have new keys gives those of all its rows.
     """
@@ -44,7 +45,7 @@ def deleted_keys(
     table: Table,
     partition: str,
     stat: WriteStat,
-    instant: str,
+    instant: InstantTime,
     listing: FileListing,
     *,
     logged: bool = True,
@@ -140,7 +141,7 @@ def _earlier(listing: FileListing, partition: str, stat: WriteStat) -> str | Non
     return None
 
 
-def _own_blocks(storage: Storage, path: str, instant: str) -> Iterator[tuple[Any, bytes]]:
+def _own_blocks(storage: Storage, path: str, instant: InstantTime) -> Iterator[tuple[Any, bytes]]:
     with LogFileReader(storage, path) as reader:
         for block in reader.blocks():
             if block.instant == instant and block.type not in (BlockType.CORRUPT, BlockType.COMMAND):

@@ -98,7 +98,7 @@ def _log(
     except FileNotFoundError:
         return
     except HoodieError as error:
-        writers = ", ".join(sorted({part.instant for part in parts})) or "archived commits"
+        writers = ", ".join(sorted({str(part.instant) for part in parts})) or "archived commits"
         yield LOST, f"log file {log.path}, written by {writers}: {error.message}"
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError, StorageError, TableError, TableNotFound
+from hoodie.format.instant_time import InstantTime
 from hoodie.storage import LOCKS
 from hoodie.table import properties
 from hoodie.table.audit import audit
@@ -237,7 +238,7 @@ def _contents(table: Examination) -> Iterator[Finding]:
         yield Finding("contents", OK, text)
 
 
-def _millis(time_text: str, utc: bool) -> int:
+def _millis(time_text: InstantTime, utc: bool) -> int:
     try:
         return instant_millis(time_text, utc)
     except ValueError:  # Apache Hudi's own instants of bootstrap are no times

@@ -25,16 +25,18 @@ import numpy as np
 from hoodie.codec.arrays import Ints
 from hoodie.codec.hashing import UInt32Array
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, join, new_file_prefix
 from hoodie.storage import Storage
 from hoodie.table.handle import TableRef
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import meta_path
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 #: folder below `.hoodie`
 FOLDER = ".bucket_index/consistent_hashing_metadata"
 #: of rings that follow from path and number of buckets
-FIRST = "00000000000000"
+FIRST = InstantTime("00000000000000")
 #: the greatest hash
 MOST = 2**31 - 1
 _SUFFIX, _MARKER = ".hashing_meta", ".commit"
@@ -89,7 +91,7 @@ class Ring:
     partition: str
     nodes: tuple[Node, ...]
     buckets: int
-    instant: str = FIRST
+    instant: InstantTime = FIRST
     sequence: int = 0
 
     @classmethod
@@ -115,7 +117,11 @@ class Ring:
                 raise ValueError("two of its ranges are one")
             buckets, sequence = record.get("numBuckets"), record.get("seqNo")
             return cls(
-                partition, nodes, int(buckets or len(nodes)), str(record["instant"]), int(sequence or 0)
+                partition,
+                nodes,
+                int(buckets or len(nodes)),
+                InstantTime(record["instant"]),
+                int(sequence or 0),
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise TableError(
@@ -153,13 +159,13 @@ class Ring:
         """Of the node with a file group; None: the ring has no such."""
         return self._numbers.get(file_id)
 
-    def renewed(self, instant: str = "") -> Ring:
+    def renewed(self, instant: InstantTime = NO_TIME) -> Ring:
         """The ring after the replacecommit of all its file groups. Repeated, it gives the same file ids."""
         sequence = self.sequence + 1
         nodes = (Node(node.end, _named(f"{node.prefix} {sequence}".encode())) for node in self.nodes)
         return Ring(self.partition, tuple(nodes), self.buckets, instant, sequence)
 
-    def changed(self, changes: Iterable[Node], instant: str) -> Ring:
+    def changed(self, changes: Iterable[Node], instant: InstantTime) -> Ring:
         """The ring after a clustering."""
         nodes = {node.end: node for node in self.nodes}
         for change in changes:
@@ -201,14 +207,14 @@ def rings_folder(base_path: str) -> str:
     return join(meta_path(base_path), FOLDER)
 
 
-def ring_path(base_path: str, partition: str, instant: str) -> str:
+def ring_path(base_path: str, partition: str, instant: InstantTime) -> str:
     return join(rings_folder(base_path), partition, instant + _SUFFIX)
 
 
-def ring_instant(name: str) -> str | None:
+def ring_instant(name: str) -> InstantTime | None:
     """The instant of a ring by the name of its file; None for other files."""
     match = _NAME.fullmatch(name)
-    return match.group(1) if match else None
+    return InstantTime(match.group(1)) if match else None
 
 
 @dataclass(frozen=True)
@@ -238,7 +244,7 @@ class Rings:
 
     def _read(self, storage: Storage, partition: str) -> Ring | None:
         names = storage.names(join(rings_folder(self.table.uri), partition))
-        for instant in sorted(filter(None, map(ring_instant, names)), reverse=True):
+        for instant in sorted(filter(None, map(ring_instant, names)), key=REQUESTED.key, reverse=True):
             if instant == FIRST or self.snapshot.shows(instant):
                 path = ring_path(self.table.uri, partition, instant)
                 ring = Ring.parse(storage.read(path), partition, path)

@@ -24,6 +24,7 @@ from hoodie.table.process import gone, machine, start_time
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
 from hoodie.timeline.task_run import RUN_KEY, TaskRun
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
 
 _FOLDER = f"{META_FOLDER}/.heartbeat"
@@ -46,7 +47,7 @@ class HeartbeatFile:
     that the process works for, None where it names none.
     """
 
-    instant: str
+    instant: InstantTime
     age_ms: int
     host: str = ""
     machine: str = ""
@@ -140,7 +141,7 @@ class Heartbeat:
         folder: str = _FOLDER,
     ) -> None:
         self._storage = table.storage
-        self.instant = instant
+        self.instant = InstantTime(instant)
         self._path = heartbeat_path(table.base_path, instant, folder)
         self._interval = interval_ms / 1000
         self._service = work.service
@@ -238,7 +239,7 @@ def _parse(storage: Storage, item: FileInfo, now: int) -> HeartbeatFile:
     try:
         owner = json.loads(storage.read(item.path) or b"{}")
         return HeartbeatFile(
-            item.name,
+            InstantTime(item.name),
             age,
             host=str(owner.get("host", "")),
             machine=str(owner.get("machine", "")),
@@ -251,7 +252,7 @@ def _parse(storage: Storage, item: FileInfo, now: int) -> HeartbeatFile:
             run=TaskRun.of({key: text for key, text in owner.items() if isinstance(text, str)}),
         )
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError, FileNotFoundError):
-        return HeartbeatFile(item.name, age)
+        return HeartbeatFile(InstantTime(item.name), age)
 
 
 def _number(value: object, end: int) -> int:

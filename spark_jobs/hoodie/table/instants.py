@@ -10,6 +10,7 @@ from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.service_details import service_details
+from hoodie.timeline.time import REQUESTED
 
 
 def active_instants(table: Table) -> list[dict[str, Any]]:
@@ -32,7 +33,7 @@ def archived_instants(table: Table) -> list[dict[str, Any]]:
     props = table.properties
     highest: dict[tuple[str, str], ArchivedEntry] = {}
     for entry in read_archived(table.storage, table.archive_folder):
-        key = (entry.instant.time, entry.instant.comparable_action.value)
+        key = (REQUESTED.key(entry.instant.time), entry.instant.comparable_action.value)
         if key not in highest or highest[key].instant.state < entry.instant.state:
             highest[key] = entry
     return [
@@ -53,7 +54,7 @@ def _rolled_back(entry: ArchivedEntry) -> dict[str, Any]:
 
 def _described(instant: Instant, changed_ms: int | None, commit: CommitMetadata | None) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        "instant": instant.time,
+        "instant": str(instant.time),
         "action": instant.action.value,
         "state": instant.state.name.lower(),
         "changed_ms": changed_ms,

@@ -17,10 +17,12 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import DATA_TYPES, BlockType, LogBlock
 from hoodie.format.log_file import LogFileReader
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice, LogFile, TimelineView
+from hoodie.timeline.time import REQUESTED
 
 Entry = tuple[LogFile, LogBlock]
 #: bytes of the contents of one slice that a reader may keep
@@ -101,7 +103,7 @@ def scan_slice(
                 instant = instant_of(entry)
                 if snapshot.shows(instant):
                     sound += 1
-                    if from_instant is None or instant > from_instant:
+                    if from_instant is None or REQUESTED.after(instant, from_instant):
                         queue.append(entry)
                         if block.content_length <= keep:
                             keep -= block.content_length
@@ -128,7 +130,7 @@ def contents(storage: Storage, scan: LogScan) -> Iterator[tuple[Entry, bytes]]:
                 yield entry, content
 
 
-def instant_of(entry: Entry) -> str:
+def instant_of(entry: Entry) -> InstantTime:
     """The deltacommit that wrote a block; blocks from before there were headers are their slice's."""
     log, block = entry
     return block.instant or log.base_instant

@@ -11,6 +11,7 @@ import enum
 from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, Fenced, TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import data_file, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
@@ -44,11 +45,11 @@ class Marker:
         return cls(data_file(file, "marker"), MarkerType(kind))
 
 
-def marker_folder(base_path: str, instant: str) -> str:
+def marker_folder(base_path: str, instant: InstantTime) -> str:
     return f"{base_path}/{TEMP_FOLDER}/{instant}"
 
 
-def create_marker(storage: Storage, base_path: str, instant: str, marker: Marker) -> None:
+def create_marker(storage: Storage, base_path: str, instant: InstantTime, marker: Marker) -> None:
     """For tasks, which have a storage of their own: call before the data file is created.
 
     Raises ConflictError when the write is over (withdrawn, or rolled back by another writer): a task that
@@ -64,14 +65,14 @@ def create_marker(storage: Storage, base_path: str, instant: str, marker: Marker
     place_marker(storage, base_path, instant, marker)
 
 
-def place_marker(storage: Storage, base_path: str, instant: str, marker: Marker) -> None:
+def place_marker(storage: Storage, base_path: str, instant: InstantTime, marker: Marker) -> None:
     """The marker without the check of `create_marker`: a rollback has no heartbeat."""
     path = join(marker_folder(base_path, instant), f"{marker.file}{_INFIX}{marker.type.value}")
     with contextlib.suppress(AlreadyExists):
         storage.create(path, b"")
 
 
-def read_markers(table: Table, instant: str) -> list[Marker]:
+def read_markers(table: Table, instant: InstantTime) -> list[Marker]:
     """All markers of an instant; empty when the folder is missing."""
     root = marker_folder(table.base_path, instant)
     found: list[Marker] = []
@@ -97,11 +98,11 @@ def _lines(storage: Storage, path: str) -> list[Marker]:
     return [marker for marker in (Marker.parse(line.strip()) for line in lines) if marker]
 
 
-def delete_markers(table: Table, instant: str) -> None:
+def delete_markers(table: Table, instant: InstantTime) -> None:
     table.storage.delete_tree(marker_folder(table.base_path, instant))
 
 
-def marker_instants(table: Table) -> list[str]:
+def marker_instants(table: Table) -> list[InstantTime]:
     """Instants that have a marker folder."""
     folders = table.storage.list(f"{table.base_path}/{TEMP_FOLDER}")
-    return [item.name for item in folders if item.is_dir and is_time(item.name)]
+    return [InstantTime(item.name) for item in folders if item.is_dir and is_time(item.name)]

@@ -8,6 +8,7 @@ from functools import partial
 from urllib.parse import unquote
 
 from hoodie.errors import AlreadyExists
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import DEFAULT_PARTITION, join
 from hoodie.storage import Storage
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
@@ -16,7 +17,7 @@ from hoodie.timeline.active import again
 PARTITION_FILE = ".hoodie_partition_metadata"
 
 
-def ensure_partition(storage: Storage, base_path: str, partition: str, instant: str) -> None:
+def ensure_partition(storage: Storage, base_path: str, partition: str, instant: InstantTime) -> None:
     """Create the partition's metadata file unless it is there; safe under racing writers."""
     path = join(base_path, partition, PARTITION_FILE)
     if storage.exists(path):

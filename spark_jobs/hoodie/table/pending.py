@@ -16,7 +16,7 @@ from hoodie.codec.avro import read_record
 from hoodie.errors import CommitConflict, TableError
 from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State, in_order
 
 #: (partition path, file id) -> the pending instant
 BusyGroups = Mapping[tuple[str, str], Instant]
@@ -45,7 +45,7 @@ def compacting_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
 def clusterings_of(busy: BusyGroups, groups: Iterable[tuple[str, str]]) -> list[Instant]:
     """The pending clusterings that have one of these (partition path, file id), oldest first."""
     found = {busy[group] for group in groups if group in busy}
-    return sorted(instant for instant in found if instant.action is Action.REPLACECOMMIT)
+    return in_order(instant for instant in found if instant.action is Action.REPLACECOMMIT)
 
 
 def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None:

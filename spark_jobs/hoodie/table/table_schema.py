@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hoodie.errors import TableError
 from hoodie.format.by_id import Evolution
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.internal_schema import InternalSchema, parse_history, schema_at
 from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.schema import from_avro
@@ -34,7 +35,7 @@ class TableSchema:
 
     @classmethod
     def load(
-        cls, timeline: Timeline, storage: Storage, props: TableProperties, as_of: str | None = None
+        cls, timeline: Timeline, storage: Storage, props: TableProperties, as_of: InstantTime | None = None
     ) -> TableSchema:
         """The newest; with `as_of` that of the last commit up to then. Raises TableError for columns that are
         known by ids that no file contains.
@@ -101,7 +102,9 @@ class TableSchema:
             )
 
 
-def _evolved(timeline: Timeline, storage: Storage, text: str, latest: str | None, time: str) -> TableSchema:
+def _evolved(
+    timeline: Timeline, storage: Storage, text: str, latest: str | None, time: InstantTime
+) -> TableSchema:
     found = schema_history.newest(timeline, storage)
     if found is None:
         if latest:

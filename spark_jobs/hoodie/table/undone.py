@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 
 from hoodie.errors import TableBusy, TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
@@ -19,7 +20,7 @@ from hoodie.timeline.restore_plan import RestorePlan
 _BEGUN = (State.REQUESTED, State.INFLIGHT)
 
 
-def is_undone(timeline: Timeline, storage: Storage, time: str, completed: bool | None = None) -> bool:
+def is_undone(timeline: Timeline, storage: Storage, time: InstantTime, completed: bool | None = None) -> bool:
     """Does a later rollback or restore name the instant; one that is `completed`, or not, or either."""
     for instant in timeline.filter([Action.ROLLBACK, Action.RESTORE], completed):
         if instant.is_after(time) and time in _named(timeline, storage, instant):
@@ -66,7 +67,7 @@ def published_late(table: Table, timeline: Timeline) -> list[Instant]:
     return found
 
 
-def published_undone(base_path: str, time: str) -> TableBusy:
+def published_undone(base_path: str, time: InstantTime) -> TableBusy:
     """The error of a table that shows a commit which was rolled back before."""
     return TableBusy(
         f"commit {time} of {base_path} was rolled back before its writer published it: that writer takes it "

@@ -10,12 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.pending import compacting_groups
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, METADATA_BOOTSTRAP, Action
+from hoodie.timeline.time import REQUESTED
 
 Listing = Callable[[str], Sequence[FileInfo]]
 
@@ -28,7 +30,7 @@ class BaseFile:
     path: str
     name: str
     file_id: str
-    instant: str
+    instant: InstantTime
     size: int
 
     @property
@@ -50,7 +52,7 @@ class LogFile:
     path: str
     name: str
     file_id: str
-    base_instant: str
+    base_instant: InstantTime
     version: int
     token: str
     size: int
@@ -71,7 +73,7 @@ class LogFile:
 
     @property
     def order(self) -> tuple[str, int, str]:
-        return self.base_instant, self.version, self.token
+        return REQUESTED.key(self.base_instant), self.version, self.token
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class FileSlice:
 
     partition: str
     file_id: str
-    instant: str
+    instant: InstantTime
     base: BaseFile | None
     logs: tuple[LogFile, ...] = ()
 
@@ -112,19 +114,19 @@ class TimelineView:
     compaction of file groups that have one.
     """
 
-    committed: frozenset[str]
-    first_time: str | None
-    last_commit: str | None
+    committed: frozenset[InstantTime]
+    first_time: InstantTime | None
+    last_commit: InstantTime | None
     replaced: frozenset[tuple[str, str]] = field(default_factory=frozenset)
-    compacting: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    as_of: str | None = None
+    compacting: Mapping[tuple[str, str], InstantTime] = field(default_factory=dict)
+    as_of: InstantTime | None = None
 
     @classmethod
-    def of(cls, timeline: Timeline, storage: Storage, as_of: str | None = None) -> TimelineView:
+    def of(cls, timeline: Timeline, storage: Storage, as_of: InstantTime | None = None) -> TimelineView:
         """The newest state, or that after the last commit at or before the instant `as_of`."""
 
-        def known(time: str) -> bool:
-            return as_of is None or time <= as_of
+        def known(time: InstantTime) -> bool:
+            return as_of is None or REQUESTED.until(time, as_of)
 
         commits = [
             instant for instant in timeline.filter(COMMIT_ACTIONS, completed=True) if known(instant.time)
@@ -154,9 +156,9 @@ class TimelineView:
         )
 
     @cached_property
-    def compacting_in(self) -> Mapping[str, Mapping[str, str]]:
+    def compacting_in(self) -> Mapping[str, Mapping[str, InstantTime]]:
         """`compacting` by partition path, then by file id: asked for each of many partitions."""
-        found: dict[str, dict[str, str]] = {}
+        found: dict[str, dict[str, InstantTime]] = {}
         for (partition, file_id), time in self.compacting.items():
             found.setdefault(partition, {})[file_id] = time
         return found
@@ -165,8 +167,8 @@ class TimelineView:
         """Is a file, or a log block, of this instant committed: completed, or older than the timeline."""
         if instant in self.committed:
             return True
-        archived = self.first_time is not None and instant < self.first_time
-        return archived and (self.as_of is None or instant <= self.as_of)
+        archived = self.first_time is not None and REQUESTED.before(instant, self.first_time)
+        return archived and (self.as_of is None or REQUESTED.until(instant, self.as_of))
 
 
 def file_slices(
@@ -177,8 +179,8 @@ def file_slices(
     A pending compaction begins a slice, which may still be empty; base files of its instant are no part of it
     yet. Log files are part of a slice whatever is in them: their blocks are checked when they are read.
     """
-    bases: dict[tuple[str, str], BaseFile] = {}
-    logs: dict[tuple[str, str], list[LogFile]] = {}
+    bases: dict[tuple[str, InstantTime], BaseFile] = {}
+    logs: dict[tuple[str, InstantTime], list[LogFile]] = {}
     compacting = snapshot.compacting_in.get(partition, {})
     for item in listing(partition):
         if item.is_dir:
@@ -192,7 +194,8 @@ def file_slices(
             if snapshot.shows(log.base_instant) or compacting.get(key[0]) == key[1]:
                 logs.setdefault(key, []).append(LogFile.of(partition, item.path, log, item.size))
     groups: dict[str, list[FileSlice]] = {}
-    for file_id, instant in sorted({*bases, *logs, *compacting.items()}, reverse=True):
+    every = {*bases, *logs, *compacting.items()}
+    for file_id, instant in sorted(every, key=lambda item: REQUESTED.key(item[1]), reverse=True):
         if (partition, file_id) in snapshot.replaced:
             continue
         key = (file_id, instant)

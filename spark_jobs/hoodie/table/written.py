@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.properties import TableProperties
@@ -22,6 +23,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files
 from hoodie.timeline.commit_details import is_searched, stats_of
 from hoodie.timeline.instant import Instant
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 #: (partition path, file id)
 Group = tuple[str, str]
@@ -44,8 +46,8 @@ class WrittenFile(NamedTuple):
     file_id: str
     path: str
     name: str
-    instant: str
-    slice: str
+    instant: InstantTime
+    slice: InstantTime
     log: bool
     size: int
     offset: int
@@ -92,7 +94,7 @@ def all_written(timeline: Timeline, storage: Storage) -> Iterator[WrittenFile]:
             yield from written_files(timeline, instant, timeline.read(instant, storage), None)
 
 
-def _files(time: str, partition: str, stat: Mapping[str, Any]) -> Iterator[WrittenFile]:
+def _files(time: InstantTime, partition: str, stat: Mapping[str, Any]) -> Iterator[WrittenFile]:
     path = stat.get("path")
     if not path:
         return
@@ -132,12 +134,14 @@ def latest_written(
             continue
         for file in written_files(timeline, instant, data, partitions):
             group = (file.partition, file.file_id)
-            if group in snapshot.replaced or file.slice < begun.get(group, ""):
+            if group in snapshot.replaced or REQUESTED.before(file.slice, begun.get(group, NO_TIME)):
                 continue
             files = latest.setdefault(group, {})
             if not file.log:
                 begun[group] = file.slice
-                for path in [path for path, other in files.items() if other.slice < file.slice]:
+                for path in [
+                    path for path, other in files.items() if REQUESTED.before(other.slice, file.slice)
+                ]:
                     del files[path]
             known = files.get(file.path)
             if known is None or known.size < file.size:
@@ -189,10 +193,11 @@ def wrong_in(
         base = item.base if item else None
         sizes = {} if item is None else {log.name: log.size for log in item.logs}
         floor = (
-            base.instant if base else min((log.base_instant for log in item.logs), default="") if item else ""
+            base.instant if base else REQUESTED.first(log.base_instant for log in item.logs) if item else None
         )
         for file in files.values():
-            if file.slice < floor or (file.log and bases_only):
+            superseded = floor is not None and REQUESTED.before(file.slice, floor)
+            if superseded or (file.log and bases_only):
                 continue  # superseded by what a commit wrote that is not on the timeline any more
             if not file.log:
                 size = base.size if base and base.name == file.name else None

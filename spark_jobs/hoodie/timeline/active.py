@@ -16,6 +16,7 @@ from typing import Any
 from hoodie.config import versions
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import ConflictError, HalfUpgraded, TableError, TableNotFound
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import PARTIAL_SUFFIX, Check, Storage, storage_for
 from hoodie.timeline.clock import instant_millis
@@ -26,6 +27,7 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
+from hoodie.timeline.time import REQUESTED
 
 _VERSION = re.compile(rb"^hoodie\.table\.version\s*=\s*(\d+)", re.MULTILINE)
 _ZONE = re.compile(rb"^hoodie\.table\.timeline\.timezone\s*=\s*utc\s*$", re.MULTILINE | re.IGNORECASE)
@@ -143,7 +145,7 @@ class Timeline:
         return any(name.endswith(PARTIAL_SUFFIX) for name in listing)
 
     @cached_property
-    def first_time(self) -> str | None:
+    def first_time(self) -> InstantTime | None:
         """Time of the oldest write; older files belong to archived commits.
 
         Other actions are archived apart and may be older. So may writes with a savepoint, which can stay when
@@ -154,19 +156,19 @@ class Timeline:
         return next((time for time in writes if time not in saved), writes[0] if writes else None)
 
     @property
-    def last_time(self) -> str | None:
+    def last_time(self) -> InstantTime | None:
         return self.instants[-1].time if self.instants else None
 
     def is_archived(self, time: str) -> bool:
         """Is the instant older than the active timeline."""
-        return self.first_time is not None and time < self.first_time
+        return self.first_time is not None and REQUESTED.before(time, self.first_time)
 
     def is_committed(self, time: str) -> bool:
         """Is a base file of this instant visible: completed, or older than the active timeline."""
         return time in self._committed or self.is_archived(time)
 
     @property
-    def _committed(self) -> frozenset[str]:
+    def _committed(self) -> frozenset[InstantTime]:
         cached = self.__dict__.get("_committed_cache")
         if cached is None:
             cached = frozenset(instant.time for instant in self.commits())
@@ -186,7 +188,7 @@ class Timeline:
 
     def changed_ms(self, instant: Instant) -> int | None:
         """When the instant came into its state, in epoch milliseconds; None if its file has gone since."""
-        if instant.completion is not None:
+        if instant.completed and instant.completion is not None:
             return instant_millis(instant.completion, self.utc)
         return self.mtimes.get(self.layout.name(instant))
 
@@ -219,19 +221,19 @@ class Timeline:
         return clustering_plan(storage or storage_for(self.base_path), self.base_path, instant, self.layout)
 
     def after(self, time: str | None, instants: Iterable[Instant] | None = None) -> list[Instant]:
-        """Those whose time is greater, of all or of the given ones; all for None."""
+        """Those that were requested later, of all or of the given ones; all for None."""
         found = self.instants if instants is None else instants
         return [instant for instant in found if instant.is_after(time)]
 
     def before(self, time: str | None, instants: Iterable[Instant] | None = None) -> list[Instant]:
-        """Those whose time is smaller, of all or of the given ones; all for None."""
+        """Those that were requested earlier, of all or of the given ones; all for None."""
         found = self.instants if instants is None else instants
         return [instant for instant in found if instant.is_before(time)]
 
     def between(
         self, begin: str | None, end: str | None, instants: Iterable[Instant] | None = None
     ) -> list[Instant]:
-        """Those whose time is in (begin, end], of all or of the given ones; None is no bound."""
+        """Those that were requested in (begin, end], of all or of the given ones; None is no bound."""
         return [item for item in self.after(begin, instants) if end is None or not item.is_after(end)]
 
     def read(self, instant: Instant, storage: Storage | None = None) -> bytes:
@@ -393,7 +395,7 @@ def create_instant(
     storage.create(instant_path(base_path, instant), data, check)
 
 
-def refuse_too_large(time: str, size: int) -> None:
+def refuse_too_large(time: InstantTime, size: int) -> None:
     """Raises TableError where the file of an instant has, or will have, more bytes than a reader takes."""
     if size > MAX_READ_BYTES:
         raise TableError(

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import instant_time
@@ -70,7 +71,7 @@ class ArchivedEntry:
     """One state of one instant. `record` is the Avro record, `changed` when it was written, if known."""
 
     instant: Instant
-    changed: str | None
+    changed: InstantTime | None
     record: Mapping[str, Any]
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
@@ -23,7 +24,7 @@ _AVRO_FILES = {
 _PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 
 
-def entry_record(instant: Instant, data: bytes, changed: str) -> dict[str, Any]:
+def entry_record(instant: Instant, data: bytes, changed: InstantTime) -> dict[str, Any]:
     """The HoodieArchivedMetaEntry of the file of one state of an instant.
 
     `changed` is the file's modification time as an instant. An empty file has no metadata, save requested

@@ -10,9 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import file_name, instant_time, relative_path
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.plans import AvroFile
+from hoodie.timeline.time import NO_TIME
 
 #: of plans and results; version 1 named files by their paths, and had them in another field
 VERSION = 2
@@ -24,7 +26,7 @@ SAVEPOINTED = "savepointed_timestamps"
 class ActionInstant:
     """HoodieActionInstant: an instant whose state is text."""
 
-    time: str
+    time: InstantTime
     action: str
     state: str
 
@@ -76,7 +78,7 @@ class CleanPlan(AvroFile):
     policy: str
     files: Mapping[str, tuple[CleanFile, ...]] = field(default_factory=dict)
     earliest: ActionInstant | None = None
-    last_completed: str = ""
+    last_completed: InstantTime = NO_TIME
     delete_partitions: tuple[str, ...] = ()
     extra_metadata: Mapping[str, str] | None = field(default_factory=dict)
     version: int | None = VERSION
@@ -175,11 +177,11 @@ class CleanMetadata(AvroFile):
 
     model = "HoodieCleanMetadata"
 
-    start_time: str
+    start_time: InstantTime
     duration_ms: int
     total_files_deleted: int
-    earliest: str = ""
-    last_completed: str = ""
+    earliest: InstantTime = NO_TIME
+    last_completed: InstantTime = NO_TIME
     partitions: Mapping[str, CleanedPartition] = field(default_factory=dict)
     bootstrap_partitions: Mapping[str, CleanedPartition] | None = field(default_factory=dict)
     extra_metadata: Mapping[str, str] | None = field(default_factory=dict)
@@ -187,14 +189,18 @@ class CleanMetadata(AvroFile):
 
     @classmethod
     def of(
-        cls, start_time: str, duration_ms: int, plan: CleanPlan, partitions: Mapping[str, CleanedPartition]
+        cls,
+        start_time: InstantTime,
+        duration_ms: int,
+        plan: CleanPlan,
+        partitions: Mapping[str, CleanedPartition],
     ) -> CleanMetadata:
         """The result of a plan that was carried out; the number of deleted files is counted here."""
         return cls(
             start_time=start_time,
             duration_ms=duration_ms,
             total_files_deleted=sum(len(item.deleted) for item in partitions.values()),
-            earliest=plan.earliest.time if plan.earliest else "",
+            earliest=plan.earliest.time if plan.earliest else NO_TIME,
             last_completed=plan.last_completed,
             partitions=dict(partitions),
             extra_metadata=plan.extra_metadata,

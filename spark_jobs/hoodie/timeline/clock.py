@@ -6,6 +6,7 @@ import time
 from datetime import datetime, timedelta, timezone
 
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.timeline.instant import BOOTSTRAPS
 
 FORMAT_DIGITS = 17
@@ -17,10 +18,10 @@ class NoTime(TableError, ValueError):
     """An instant whose digits are no time."""
 
 
-def format_millis(epoch_ms: int, utc: bool) -> str:
+def format_millis(epoch_ms: int, utc: bool) -> InstantTime:
     zone = timezone.utc if utc else None
     moment = datetime.fromtimestamp(epoch_ms / 1000, tz=zone)
-    return moment.strftime("%Y%m%d%H%M%S") + f"{epoch_ms % 1000:03d}"
+    return InstantTime(moment.strftime("%Y%m%d%H%M%S") + f"{epoch_ms % 1000:03d}")
 
 
 def parse_instant(text: str) -> datetime:
@@ -50,22 +51,23 @@ def instant_millis(text: str, utc: bool) -> int:
     return int((moment.replace(tzinfo=timezone.utc) if utc else moment.astimezone()).timestamp() * 1000)
 
 
-def new_instant_time(after: str | None, utc: bool = False) -> str:
-    """A time greater than `after` (as text), and than every such time given out by this process.
+def new_instant_time(after: InstantTime | None, utc: bool = False) -> InstantTime:
+    """A time of a request later than `after`, and than every such time given out by this process.
 
     A clock behind the table's newest instant is not an error: the newest instant plus one millisecond is
     taken, so that order on the timeline stays order of writing. Other tables keep to the clock then.
     """
-    now = format_millis(int(time.time() * 1000), utc)
-    kind = (utc, after if after is not None and after > now else None)
-    floor = max(after or "", _last.get(kind, ""))
+    now = str(format_millis(int(time.time() * 1000), utc))
+    newest = None if after is None else str(after)
+    kind = (utc, newest if newest is not None and newest > now else None)
+    floor = max(newest or "", _last.get(kind, ""))
     if now <= floor:
         moment = parse_instant(floor) + timedelta(milliseconds=1)
         now = moment.strftime("%Y%m%d%H%M%S") + f"{moment.microsecond // 1000:03d}"
     if len(_last) > _REMEMBERED:
         _last.pop(next(known for known in list(_last) if known[1] is not None), None)
     _last[kind] = now
-    return now
+    return InstantTime(now)
 
 
 _REMEMBERED = 64

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import data_file, file_id, relative_path
 
 #: `prevCommit` of a file group that did not exist before: the text, not a JSON null
@@ -404,7 +405,7 @@ class PlannedFile:
     """One existing file group that a write is going to change."""
 
     file_id: str
-    base_instant: str
+    base_instant: InstantTime
     num_updates: int = 0
     num_inserts: int = 0
 
@@ -422,7 +423,7 @@ def inflight_metadata(
         planned = [
             WriteStat(
                 file_id=item.file_id,
-                prev_commit=item.base_instant,
+                prev_commit=str(item.base_instant),
                 num_update_writes=item.num_updates,
                 num_inserts=item.num_inserts,
             )

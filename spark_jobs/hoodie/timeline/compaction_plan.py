@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import instant_time
 from hoodie.timeline.plans import AvroFile, PlannedFiles
 
@@ -33,7 +34,7 @@ class CompactionOperation(PlannedFiles):
 
     partition_path: str
     file_id: str
-    base_instant: str
+    base_instant: InstantTime
     data_file: str | None = None
     log_files: tuple[str, ...] = ()
     metrics: Mapping[str, float] | None = field(default_factory=dict)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import instant_time, relative_path
 from hoodie.timeline.plans import AvroFile
 
@@ -19,7 +20,7 @@ class IndexTarget:
     """One index: a partition of the metadata table. `upto`: the instant up to which it is, or was, built."""
 
     index: str
-    upto: str
+    upto: InstantTime
     version: int | None = 1
 
     def to_record(self) -> dict[str, Any]:
@@ -33,7 +34,7 @@ class IndexTarget:
     def from_record(cls, record: Mapping[str, Any]) -> IndexTarget:
         return cls(
             relative_path(record["metadataPartitionPath"], "metadataPartitionPath"),
-            instant_time(record["indexUptoInstant"], "indexUptoInstant") or "",
+            instant_time(record["indexUptoInstant"], "indexUptoInstant"),
             record["version"],
         )
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import LONGEST_INSTANT
+from hoodie.timeline.time import REQUESTED
 
 
 class Action(str, enum.Enum):
@@ -63,7 +66,15 @@ COMMIT_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOM
 WRITE_ACTIONS = COMMIT_ACTIONS
 
 #: times of what a bootstrap wrote: skeletons, which have meta columns only, and whole base files
-METADATA_BOOTSTRAP, FULL_BOOTSTRAP = BOOTSTRAPS = ("00000000000001", "00000000000002")
+METADATA_BOOTSTRAP, FULL_BOOTSTRAP = BOOTSTRAPS = (
+    InstantTime("00000000000001"),
+    InstantTime("00000000000002"),
+)
+
+
+def in_order(instants: Iterable[Instant]) -> list[Instant]:
+    """By the time of the request."""
+    return sorted(instants, key=lambda instant: instant.requested_order)
 
 
 def is_time(text: str) -> bool:
@@ -71,17 +82,17 @@ def is_time(text: str) -> bool:
     return text.isdigit() and text.isascii() and len(text) <= LONGEST_INSTANT
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Instant:
-    """One action at one time. Times are compared as texts, never as dates.
+    """One action at one time: `time` is that of the request.
 
-    `completion` is the time of completion in the form of an instant's, where a file's name has it.
+    `completion` is the time of the completion, where the name of the completed file has it.
     """
 
-    time: str
+    time: InstantTime
     action: Action
     state: State
-    completion: str | None = field(default=None, compare=False)
+    completion: InstantTime | None = field(default=None, compare=False)
 
     @property
     def completed(self) -> bool:
@@ -92,17 +103,22 @@ class Instant:
         """compaction counts as commit, log compaction as deltacommit, clustering as replacecommit."""
         return COMPLETES_AS.get(self.action, self.action)
 
+    @property
+    def requested_order(self) -> tuple[str, Action, State]:
+        """A key of sorting by the time of the request."""
+        return REQUESTED.key(self.time), self.action, self.state
+
     def is_after(self, time: str | None) -> bool:
-        """Whether its time is greater; every time is greater than None."""
-        return time is None or self.time > time
+        """Whether it was requested later; every instant was requested later than None."""
+        return time is None or REQUESTED.after(self.time, time)
 
     def is_before(self, time: str | None) -> bool:
-        """Whether its time is smaller; every time is smaller than None."""
-        return time is None or self.time < time
+        """Whether it was requested earlier; every instant was requested earlier than None."""
+        return time is None or REQUESTED.before(self.time, time)
 
     def with_state(self, state: State) -> Instant:
         action = self.comparable_action if state is State.COMPLETED else self.action
-        return Instant(self.time, action, state)
+        return Instant(self.time, action, state, self.completion)
 
     def __str__(self) -> str:
         return f"{self.time} {self.action.value} {self.state.name.lower()}"

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from hoodie.config.versions import LayoutVersion
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import META_FOLDER
 from hoodie.timeline.instant import Action, Instant, State
 
@@ -71,5 +72,5 @@ class Layout:
             plans[done] = (*plans.get(done, ()), plan)
         return plans
 
-    def requested_name(self, time: str, action: Action) -> str:
+    def requested_name(self, time: InstantTime, action: Action) -> str:
         return self.name(Instant(time, action, State.REQUESTED))

@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import file_id, file_name, instant_time, relative_path
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.taken_back import TAKEN_BACK_KEY, TakenBack
+from hoodie.timeline.time import NO_TIME
 
 P = TypeVar("P", bound="AvroFile")
 
@@ -54,7 +56,7 @@ class AvroFile:
 class InstantInfo:
     """HoodieInstantInfo: an instant without its state; the action as the timeline's file names have it."""
 
-    time: str
+    time: InstantTime
     action: str
 
     @classmethod
@@ -84,7 +86,7 @@ class RollbackRequest:
 
     partition_path: str
     file_id: str | None = ""
-    latest_base_instant: str | None = ""
+    latest_base_instant: InstantTime | None = NO_TIME
     files_to_delete: tuple[str, ...] = ()
     log_blocks_to_delete: Mapping[str, int] | None = field(default_factory=dict)
 
@@ -103,11 +105,12 @@ class RollbackRequest:
         for path in (*deleted, *(blocks or ())):
             file_name(path, "file of a rollback")
         file_id(record["fileId"], "fileId")
-        instant_time(record["latestBaseInstant"], "latestBaseInstant")
+        base = record["latestBaseInstant"]
+        base_instant = instant_time(base, "latestBaseInstant")
         return cls(
             relative_path(record["partitionPath"], "partitionPath"),
             record["fileId"],
-            record["latestBaseInstant"],
+            None if base is None else base_instant,
             tuple(deleted),
             _plain(blocks),
         )
@@ -181,20 +184,20 @@ class RollbackMetadata(AvroFile):
 
     model = "HoodieRollbackMetadata"
 
-    start_time: str
+    start_time: InstantTime
     duration_ms: int
     total_files_deleted: int
     instants: tuple[InstantInfo, ...]
     partitions: Mapping[str, RollbackPartition] = field(default_factory=dict)
     #: times of `instants`; Hudi writes both
-    commits: tuple[str, ...] = ()
+    commits: tuple[InstantTime, ...] = ()
     version: int | None = 1
     lost: TakenBack | None = field(default=None, compare=False)
 
     @classmethod
     def of(
         cls,
-        start_time: str,
+        start_time: InstantTime,
         duration_ms: int,
         target: InstantInfo,
         partitions: Mapping[str, RollbackPartition],

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import instant_time
 from hoodie.timeline.plans import AvroFile, InstantInfo, RollbackMetadata
 
@@ -26,7 +27,7 @@ class RestorePlan(AvroFile):
     model = "HoodieRestorePlan"
 
     instants: tuple[InstantInfo, ...] = ()
-    point: str | None = None
+    point: InstantTime | None = None
     version: int | None = VERSION
 
     def to_record(self) -> dict[str, Any]:
@@ -51,7 +52,7 @@ class RestoreMetadata(AvroFile):
 
     model = "HoodieRestoreMetadata"
 
-    start_time: str
+    start_time: InstantTime
     duration_ms: int
     instants: tuple[InstantInfo, ...]
     rollbacks: Mapping[str, tuple[RollbackMetadata, ...]] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoodie.codec.avro_container import header_text
+from hoodie.format.instant_time import InstantTime
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.task_run import RUN_KEY, TaskRun
@@ -30,7 +31,7 @@ class TakenBack:
     `task`: texts by which its extra metadata names the task run.
     """
 
-    instant: str
+    instant: InstantTime
     action: str
     operation: str
     inserts: int

@@ -27,11 +27,13 @@ from functools import cached_property
 from typing import Any
 
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.storage import Storage
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Instant
 from hoodie.timeline.intervals import Interval, interval_of
+from hoodie.timeline.time import REQUESTED
 from hoodie.timeline.token_index import Fact, TokenIndex
 from hoodie.timeline.tokens import TOKEN_KEY, TokenCommit
 
@@ -64,7 +66,7 @@ class LaterCommit:
     """A commit of a later data interval that wrote to the partition."""
 
     interval: Interval
-    instant: str
+    instant: InstantTime
     partition: str
 
 
@@ -83,7 +85,7 @@ class TokenStore:
         kept = self._kept(token)
         missed = False
         for instant in reversed(timeline.commits()):
-            if kept is not None and instant.time <= kept.instant:
+            if kept is not None and REQUESTED.until(instant.time, kept.instant):
                 break
             data = self._read(instant)
             missed = missed or data is None
@@ -171,16 +173,20 @@ class TokenStore:
         if fact is not None:
             found += [kept for kept in (self._counts(self._indexed_commit(fact)),) if kept is not None]
         mine = [kept for kept in found if kept.token == token]
-        return max(mine, key=lambda kept: kept.instant, default=None)
+        return max(mine, key=lambda kept: REQUESTED.key(kept.instant), default=None)
 
     def _indexed(
         self, index: TokenIndex, key: str, task: str, interval: Interval
-    ) -> tuple[Interval, str] | None:
+    ) -> tuple[Interval, InstantTime] | None:
         fact = index.get(key)
         if fact is None or not _is_order(fact):
             return None
         later = _later(task, interval, fact["token"])
-        return (later, fact["instant"]) if later and self._timeline.is_committed(fact["instant"]) else None
+        return (
+            (later, InstantTime(fact["instant"]))
+            if later and self._timeline.is_committed(fact["instant"])
+            else None
+        )
 
     def _read(self, instant: Instant) -> bytes | None:
         """None for a commit that was archived, or rolled back, this moment. TableError for one that may have
@@ -236,7 +242,7 @@ def preserve(timeline: Timeline, storage: Storage, instants: Iterable[Instant]) 
             record(storage, timeline.base_path, commit)
 
 
-def remove(storage: Storage, base_path: str, instant: str, metadata: CommitMetadata) -> None:
+def remove(storage: Storage, base_path: str, instant: InstantTime, metadata: CommitMetadata) -> None:
     """The token of a commit that is going to be rolled back counts no more, also not once the timeline begins
     after it, when it would be taken for archived.
     """
@@ -360,7 +366,7 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _name(instant: str, token: str) -> str:
+def _name(instant: InstantTime, token: str) -> str:
     return f"{instant}-{_digest(token)[:16]}.json"
 
 

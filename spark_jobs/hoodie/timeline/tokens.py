@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, is_time
 
@@ -27,7 +28,7 @@ class TokenCommit:
     """The commit of a token: its instant and action, the source's fingerprint ("": none), what it wrote."""
 
     token: str
-    instant: str
+    instant: InstantTime
     action: str
     fingerprint: str
     operation: str

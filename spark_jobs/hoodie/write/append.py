@@ -11,6 +11,7 @@ import pyarrow as pa
 from hoodie.codec.arrays import halved, whole
 from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.format.base_file import sequence_numbers
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import encode_data_block
 from hoodie.format.log_delete import DeleteRecords, encode_delete_block
@@ -33,7 +34,7 @@ class Append:
     """One append of one task. `written`: rows of data blocks, counted from where the task's numbers go on."""
 
     context: WriteContext
-    instant: str
+    instant: InstantTime
     task: int
     slice: FileSlice
     logs: LogFiles

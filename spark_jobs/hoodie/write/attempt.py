@@ -11,6 +11,7 @@ from functools import partial
 
 from hoodie.concurrency.gate import WriterGate
 from hoodie.errors import AlreadyExists, Fenced
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join
 from hoodie.table.handle import Table
 from hoodie.table.markers import delete_markers
@@ -214,7 +215,9 @@ class ServiceAttempt(Attempt):
             delete_states(self.table.storage, self.table.base_path, [self.pending])
 
 
-def _delete_files(table: Table, instant: str, partitions: Iterable[str], *, logs_of: Groups | None) -> None:
+def _delete_files(
+    table: Table, instant: InstantTime, partitions: Iterable[str], *, logs_of: Groups | None
+) -> None:
     """Delete what an attempt at the instant wrote: what markers name, and what a listing shows.
 
     `logs_of`: log files go, too, of slices that the instant began and of these file groups. None for a

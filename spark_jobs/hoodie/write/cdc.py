@@ -17,6 +17,7 @@ from hoodie.codec.arrow_avro import encode_records
 from hoodie.config.key import Config
 from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.format.cdc import AFTER, BEFORE, KEY, OP, TS_MS, LoggingMode, Op, record_schema
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, Buffer, HeaderKey
 from hoodie.format.log_data import records_content
 from hoodie.format.log_file import LogFileWriter
@@ -55,7 +56,9 @@ class ChangeFormat:
         limit = min(config[LOG_BLOCK_MAX_SIZE], config[MERGE_BUDGET] // _SHARE, MAX_BLOCK_BYTES // 2)
         return cls(mode, record_schema(mode, avro_schema), tuple(schema.names), max(1, limit))
 
-    def records(self, op: Op, instant: str, before: pa.Table | None, after: pa.Table | None) -> pa.Table:
+    def records(
+        self, op: Op, instant: InstantTime, before: pa.Table | None, after: pa.Table | None
+    ) -> pa.Table:
         """Change records of rows that all had the same done to them; one of the images at least is given."""
         rows = before if before is not None else after
         assert rows is not None

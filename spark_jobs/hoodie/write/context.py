@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.by_id import Evolution, FileColumns
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import IS_DELETED, RECORD_KEY, with_meta
 from hoodie.index import Index, PlacingIndex
 from hoodie.keygen import KeyGenerator
@@ -147,6 +148,6 @@ class WriteContext:
             evolution=self.evolution,
         )
 
-    def columns(self, instant: str) -> FileColumns | None:
+    def columns(self, instant: InstantTime) -> FileColumns | None:
         """How a base file or a log block of this instant calls the columns; None: as the table does."""
         return None if self.evolution is None else self.evolution.columns(instant)

@@ -24,6 +24,7 @@ from hoodie.errors import HoodieError
 from hoodie.format.names import new_file_id
 from hoodie.format.schema import canonical
 from hoodie.format.settings import MAX_FILE_SIZE
+from hoodie.timeline.time import InstantTime
 from hoodie.write.blobs import BLOB_SCHEMA, SUMMARY, answers, error_message, message
 from hoodie.write.bulk import COMPRESSION
 from hoodie.write.context import WriteContext
@@ -84,7 +85,7 @@ class WriteRows:
     """
 
     context: WriteContext
-    instant: str
+    instant: InstantTime
     partitions: frozenset[str]
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:

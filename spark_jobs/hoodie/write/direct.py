@@ -17,6 +17,7 @@ from hoodie.engine.files import FileFrame, FileScan, Piece
 from hoodie.engine.origin import noting
 from hoodie.engine.task import Task, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
+from hoodie.format.instant_time import InstantTime
 from hoodie.table.handle import Table
 from hoodie.write.blobs import error_message
 from hoodie.write.context import WriteContext
@@ -32,7 +33,7 @@ class DirectWrite:
     """The function given to `map_batches` on a frame of task numbers; `tasks` are numbers of `writes`."""
 
     context: WriteContext
-    instant: str
+    instant: InstantTime
     scan: FileScan
     writes: tuple[FileGroupWrite, ...]
     pieces: tuple[tuple[Piece, ...], ...]
@@ -95,7 +96,7 @@ class DirectPlan:
         profile = WorkloadProfile(groups=groups, input_partitions=len(frame.pieces))
         return cls(frame.scan, profile, {path: tuple(mine) for path, mine in pieces.items()})
 
-    def write(self, context: WriteContext, assignment: Assignment, instant: str) -> DirectWrite:
+    def write(self, context: WriteContext, assignment: Assignment, instant: InstantTime) -> DirectWrite:
         """The function of the write tasks."""
         pieces: list[tuple[Piece, ...]] = [()] * len(assignment.writes)
         for path, mine in self.pieces.items():

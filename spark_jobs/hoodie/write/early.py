@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hoodie.concurrency.settings import CONFLICT_RETRIES, EARLY_COMMITS, EARLY_DETECTION
 from hoodie.config.key import Config
 from hoodie.errors import CommitConflict
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
@@ -31,7 +32,7 @@ class EarlyDetection:
 
     interval_ms: int
     misses: int
-    commits: frozenset[str] | None = None
+    commits: frozenset[InstantTime] | None = None
 
     @classmethod
     def of(cls, config: Config, timeline: Timeline) -> EarlyDetection | None:
@@ -45,7 +46,7 @@ class EarlyDetection:
             commits=seen if config[EARLY_COMMITS] else None,
         )
 
-    def check(self, ref: TableRef, storage: Storage, own: str, partition: str, file_id: str) -> None:
+    def check(self, ref: TableRef, storage: Storage, own: InstantTime, partition: str, file_id: str) -> None:
         """Raises CommitConflict. Costs two listings, and two for each write that began before `own`."""
         table = Table(ref, storage)
         for time in self._earlier(table, own):
@@ -57,7 +58,7 @@ class EarlyDetection:
             ):
                 raise _conflict(table, instant.time, "commit", "changed", partition, file_id)
 
-    def _earlier(self, table: Table, own: str) -> Iterator[str]:
+    def _earlier(self, table: Table, own: InstantTime) -> Iterator[InstantTime]:
         """Live writes that began before, and have markers."""
         times = marker_instants(table)
         earlier = {time for time in times if Instant(time, Action.COMMIT, State.INFLIGHT).is_before(own)}
@@ -70,7 +71,7 @@ class EarlyDetection:
                 yield beat.instant
 
 
-def _has_marker(table: Table, time: str, partition: str, file_id: str) -> bool:
+def _has_marker(table: Table, time: InstantTime, partition: str, file_id: str) -> bool:
     folder = marker_folder(table.base_path, time)
     if "MARKERS.type" in table.storage.names(folder):  # of Apache Hudi's timeline server
         files = [marker.file for marker in read_markers(table, time)]
@@ -78,7 +79,9 @@ def _has_marker(table: Table, time: str, partition: str, file_id: str) -> bool:
     return any(file_id in name for name in table.storage.names(join(folder, partition)))
 
 
-def _conflict(table: Table, time: str, what: str, does: str, partition: str, file_id: str) -> CommitConflict:
+def _conflict(
+    table: Table, time: InstantTime, what: str, does: str, partition: str, file_id: str
+) -> CommitConflict:
     return CommitConflict(
         f"another process was faster at {table.base_path}: {what} {time} {does} file group {file_id} of "
         f"partition {partition!r}, as was detected early. Nothing of this write was published; run it again "

@@ -8,6 +8,7 @@ from typing import Any
 
 from hoodie.table.pending import BusyGroups
 from hoodie.timeline.instant import Action
+from hoodie.timeline.time import REQUESTED
 from hoodie.write.cost import WriteCost
 from hoodie.write.index_costs import IndexAdvice, IndexCost
 from hoodie.write.operation import PlannedPartition
@@ -94,8 +95,8 @@ def conflicts(
         return "rolled_back" if time in rolled_back else "refused"
 
     return [
-        PendingConflict(instant=time, action=action.value, groups=count, effect=effect(time, action))
-        for (time, action), count in sorted(touched.items(), key=lambda item: item[0][0])
+        PendingConflict(instant=str(time), action=action.value, groups=count, effect=effect(time, action))
+        for (time, action), count in sorted(touched.items(), key=lambda item: REQUESTED.key(item[0][0]))
     ]
 
 

@@ -29,6 +29,7 @@ from hoodie.format.base_file import (
     sequence_numbers,
 )
 from hoodie.format.by_id import stored_batches
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -45,7 +46,7 @@ from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.partition import ensure_partition
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
-from hoodie.timeline.commit import WriteStat
+from hoodie.timeline.commit import NO_COMMIT, WriteStat
 from hoodie.write.append import Append, filtered
 from hoodie.write.cdc import ChangeFormat, ChangeLog
 from hoodie.write.context import LEADING, FileContext, WriteContext
@@ -75,7 +76,7 @@ class OutputFile:
         context: FileContext,
         storage: Storage,
         *,
-        instant: str,
+        instant: InstantTime,
         partition: str,
         file_id: str,
         task: Task,
@@ -165,7 +166,7 @@ class OutputFile:
             path=self._relative,
             cdc_stats=self._close_changes(deletes_keys),
             partition_path=self.partition,
-            prev_commit=self._base.instant if self._base else "null",
+            prev_commit=str(self._base.instant) if self._base else NO_COMMIT,
             num_writes=self.rows,
             num_inserts=counts.inserts,
             num_update_writes=counts.updates,
@@ -208,7 +209,7 @@ class Handles:
 
     context: WriteContext
     storage: Storage
-    instant: str
+    instant: InstantTime
     task: Task
     rows: int = 0
     #: keys to delete that no stored row has, of the file groups since `take_missing`

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, CommitConflict, TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join, relative_path
 from hoodie.index.settings import BUCKETS, is_consistent
 from hoodie.storage import PARTIAL_SUFFIX
@@ -135,7 +136,7 @@ class HashRings(CommitParticipant):
                     partition=partition,
                 ) from None
 
-    def _renewed(self, table: Table, time: str, metadata: ReplaceCommitMetadata) -> list[Ring]:
+    def _renewed(self, table: Table, time: InstantTime, metadata: ReplaceCommitMetadata) -> list[Ring]:
         """The rings of partitions whose file groups a write replaces, or brings."""
         new, gone = _new_groups(metadata), metadata.partition_to_replace_file_ids
         rings = _rings(table)
@@ -153,7 +154,7 @@ class HashRings(CommitParticipant):
         return found
 
 
-def clustered_rings(rings: Rings, plan: ClusteringPlan, time: str) -> list[Ring]:
+def clustered_rings(rings: Rings, plan: ClusteringPlan, time: InstantTime) -> list[Ring]:
     """Those of the plan's partitions once it is executed at an instant. Raises CommitConflict where others
     have changed them since the plan was made.
     """
@@ -193,7 +194,7 @@ def _write(table: Table, ring: Ring) -> None:
     table.storage.write(path, ring.to_json())
 
 
-def _forget(table: Table, time: str) -> None:
+def _forget(table: Table, time: InstantTime) -> None:
     """Delete the rings of an instant that is not completed, or no longer, and what a writer left unfinished:
     a service may be at work beside this.
     """

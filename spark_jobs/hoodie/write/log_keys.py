@@ -15,6 +15,7 @@ import pyarrow.compute
 from hoodie.codec.arrays import whole
 from hoodie.errors import TableError
 from hoodie.format.base_file import READ_BATCH_ROWS
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.names import LogFileName
 from hoodie.index.settings import INDEX_TYPE
@@ -25,6 +26,7 @@ from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
+from hoodie.timeline.time import REQUESTED
 
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
@@ -43,7 +45,9 @@ def refuse_hidden_keys(
     logged = [slice_ for found in slices.values() for slice_ in found if slice_.logs]
     if not logged:
         return
-    inserted = _with_inserts(storage, timeline, min(slice_.logs[0].base_instant for slice_ in logged))
+    inserted = _with_inserts(
+        storage, timeline, min((slice_.logs[0].base_instant for slice_ in logged), key=REQUESTED.key)
+    )
     for slice_ in logged:
         suspect = not inserted.isdisjoint(log.name for log in slice_.logs)
         if slice_.base is None or suspect or _BUCKET.match(slice_.file_id):
@@ -59,7 +63,7 @@ def refuse_hidden_keys(
                 )
 
 
-def _with_inserts(storage: Storage, timeline: Timeline, since: str) -> set[str]:
+def _with_inserts(storage: Storage, timeline: Timeline, since: InstantTime) -> set[str]:
     """Names of log files into which commits from `since` on report inserts."""
     names: set[str] = set()
     for instant in timeline.filter([Action.DELTACOMMIT], completed=True):

@@ -14,6 +14,7 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.engine.task import Task
 from hoodie.errors import AlreadyExists
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, Buffer, HeaderKey
 from hoodie.format.log_data import BLOCK_TYPES
 from hoodie.format.log_file import LogFileWriter
@@ -75,7 +76,7 @@ class LogFiles:
         self,
         storage: Storage,
         base_path: str,
-        instant: str,
+        instant: InstantTime,
         task: Task,
         slice_: FileSlice,
         format_: LogFormat,
@@ -148,7 +149,7 @@ class LogFiles:
                 file_id=self._slice.file_id,
                 path=join(self._slice.partition, self._names[-1]),
                 partition_path=self._slice.partition,
-                prev_commit=self._slice.instant,
+                prev_commit=str(self._slice.instant),
                 num_writes=self._updates,
                 num_update_writes=self._updates,
                 num_deletes=self._deletes,

@@ -11,6 +11,7 @@ from hoodie.config.key import is_unicode
 from hoodie.errors import ConfigError, InputError
 from hoodie.mask import holds_secret
 from hoodie.timeline.task_run import RUN_KEY
+from hoodie.timeline.time import texts_of_times
 from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
 
 if TYPE_CHECKING:
@@ -200,6 +201,9 @@ class WriteResult:
     num_dropped: int = 0
     dry_run: bool = False
     planned: list[PlannedPartition] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        texts_of_times(self)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able; what is for dry runs only is left out of others."""

@@ -12,6 +12,7 @@ from typing import Any
 from hoodie.engine import Engine, Frame
 from hoodie.engine.task import BatchFunction
 from hoodie.errors import JobError
+from hoodie.format.instant_time import InstantTime
 from hoodie.index import PlacingIndex
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
@@ -72,7 +73,7 @@ class Prepared(ABC):
         """Summaries, and keys, of the first pass; nothing where the index is asked about none."""
         return []
 
-    def write(self, instant: str, progress: ProgressCallback) -> dict[str, list[WriteStat]]:
+    def write(self, instant: InstantTime, progress: ProgressCallback) -> dict[str, list[WriteStat]]:
         """Write all rows under the instant; the statistics of the files, by partition.
 
         Raises JobError where other rows arrive than were counted, as a source has changed between the passes.
@@ -94,7 +95,7 @@ class Prepared(ABC):
         return self.engine.batches(blobs=True)
 
     @abstractmethod
-    def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
+    def _tasks(self, instant: InstantTime, progress: ProgressCallback) -> Frame:
         """The answers of the write tasks, not yet computed."""
 
     @property
@@ -132,7 +133,7 @@ class _Staged(Prepared):
             return []
         return self.engine.collect(self.engine.filter(self.blobs, "kind", (SUMMARY, KEYS)))
 
-    def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
+    def _tasks(self, instant: InstantTime, progress: ProgressCallback) -> Frame:
         engine, assignment = self.engine, self.assignment
         refuse_too_large(instant, len(assignment.writes) * LEAST_BYTES)
         progress("write", f"instant {instant}: {len(assignment.writes)} file groups")
@@ -190,7 +191,7 @@ class _InFiles(_Streamed):
 
     direct: DirectPlan
 
-    def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
+    def _tasks(self, instant: InstantTime, progress: ProgressCallback) -> Frame:
         task = self.direct.write(self.plan.context, self.assignment, instant)
         refuse_too_large(instant, len(task.writes) * LEAST_BYTES)
         progress(
@@ -208,7 +209,7 @@ class _Counted(_Streamed):
     def _batches(self) -> AbstractContextManager[None]:
         return self.engine.batches(rows=True)
 
-    def _tasks(self, instant: str, progress: ProgressCallback) -> Frame:
+    def _tasks(self, instant: InstantTime, progress: ProgressCallback) -> Frame:
         counted, context = self.counted, self.plan.context
         source = "DataFrame" if self.engine.files(counted.rows) is None else "files"
         progress("write", f"instant {instant}: rows {counted.way.value}, straight from the {source}")

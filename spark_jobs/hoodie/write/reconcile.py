@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import BaseFileName, LogFileName, join
@@ -26,7 +27,7 @@ from hoodie.timeline.instant import Action
 Groups = Collection[tuple[str, str]]
 
 
-def delete_unreported(table: Table, instant: str, reported: Collection[str]) -> None:
+def delete_unreported(table: Table, instant: InstantTime, reported: Collection[str]) -> None:
     """Delete the instant's files that its markers name and `reported` (paths in the table) does not."""
     storage, base_path, partitions = table.storage, table.base_path, set[str]()
     for marker in read_markers(table, instant):
@@ -72,7 +73,7 @@ def paths(metadata: CommitMetadata) -> frozenset[str]:
     return frozenset(path for stat in stats for path in (stat.path or "", *(stat.cdc_stats or ())))
 
 
-def files_of(table: Table, instant: str, partitions: Iterable[str]) -> Iterator[str]:
+def files_of(table: Table, instant: InstantTime, partitions: Iterable[str]) -> Iterator[str]:
     """Base files and change logs of one instant in these partitions, relative to the table."""
     listing = table.listing()
     for partition in partitions:
@@ -82,7 +83,9 @@ def files_of(table: Table, instant: str, partitions: Iterable[str]) -> Iterator[
                 yield join(partition, item.name)
 
 
-def log_files_of(table: Table, instant: str, partitions: Iterable[str], groups: Groups) -> Iterator[str]:
+def log_files_of(
+    table: Table, instant: InstantTime, partitions: Iterable[str], groups: Groups
+) -> Iterator[str]:
     """Log files with blocks of this instant only, relative to the table: of slices that it began, and of the
     file groups in `groups`.
     """
@@ -108,7 +111,7 @@ class Contents:
     damaged: bool = False
 
     @classmethod
-    def of(cls, storage: Storage, path: str, instant: str) -> Contents:
+    def of(cls, storage: Storage, path: str, instant: InstantTime) -> Contents:
         """Reads headers only. A file that is not there holds nothing."""
         found = {True: False, False: False}
         try:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from hoodie.concurrency.gate import attempt as tried
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
@@ -99,10 +100,10 @@ def due(
         if _is_clustering(timeline, storage, instant):
             continue
         found.append(PendingRollback.new(timeline, instant, utc))
-    return sorted(found, key=lambda item: item.target.time)
+    return sorted(found, key=lambda item: item.target.requested_order)
 
 
-def planned_for(timeline: Timeline, storage: Storage, target: str) -> bool:
+def planned_for(timeline: Timeline, storage: Storage, target: InstantTime) -> bool:
     """Is a rollback of this instant under way?"""
     return target in begun(timeline, storage)
 
@@ -343,7 +344,7 @@ def _readable(target: Instant) -> Instant:
     return target if target.completed else target.with_state(State.INFLIGHT)
 
 
-def _named(metadata: CommitMetadata, instant: str) -> Iterator[str]:
+def _named(metadata: CommitMetadata, instant: InstantTime) -> Iterator[str]:
     """Base files of the instant, and its change logs, that its metadata names; relative to the table."""
     for stat in metadata.write_stats:
         name = BaseFileName.parse(stat.file_name)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hoodie.errors import AlreadyExists
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, encode_block, rollback_headers
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import BaseFileName, LogFileName, join
@@ -19,12 +20,13 @@ from hoodie.table.handle import Table
 from hoodie.table.markers import Marker, MarkerType, place_marker
 from hoodie.table.view import LogFile, log_files
 from hoodie.timeline.plans import RollbackRequest
+from hoodie.timeline.time import NO_TIME
 from hoodie.write.reconcile import Contents
 
 #: token of the log files that a rollback makes (format.md 5.5)
 _TOKEN = "1-0-1"
 
-Slice = tuple[str, str, str]
+Slice = tuple[str, str, InstantTime]
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class Suspects:
 
 def plan_logs(
     table: Table,
-    instant: str,
+    instant: InstantTime,
     suspects: Suspects,
     every_group: bool = False,
     whole: bool = False,
@@ -97,13 +99,15 @@ def plan_logs(
     return sorted(requests, key=lambda item: (item.partition_path, item.file_id or "", item.files_to_delete))
 
 
-def void_blocks(table: Table, rollback: str, target: str, request: RollbackRequest) -> tuple[str, int]:
+def void_blocks(
+    table: Table, rollback: InstantTime, target: InstantTime, request: RollbackRequest
+) -> tuple[str, int]:
     """Write the command block that takes back the target's blocks in the request's slice, unless it is there.
 
     Gives path and size of its file. The file is created whole, so that a kill leaves none or all of it.
     """
     storage, partition, file_id = table.storage, request.partition_path, request.file_id or ""
-    base_instant = request.latest_base_instant or ""
+    base_instant = request.latest_base_instant or NO_TIME
     logs = _slice(table, partition, file_id, base_instant)
     for log in logs:
         if _takes_back(storage, log.path, target):
@@ -122,12 +126,12 @@ def void_blocks(table: Table, rollback: str, target: str, request: RollbackReque
         name = replace(name, version=name.version + 1)
 
 
-def _slice(table: Table, partition: str, file_id: str, base_instant: str) -> Sequence[LogFile]:
+def _slice(table: Table, partition: str, file_id: str, base_instant: InstantTime) -> Sequence[LogFile]:
     logs = log_files(table.listing().files, partition)
     return [log for log in logs if (log.file_id, log.base_instant) == (file_id, base_instant)]
 
 
-def _takes_back(storage: Storage, path: str, target: str) -> bool:
+def _takes_back(storage: Storage, path: str, target: InstantTime) -> bool:
     with LogFileReader(storage, path) as reader:
         return any(
             block.type is BlockType.COMMAND and block.target_instant == target for block in reader.blocks()

@@ -25,6 +25,7 @@ from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.table.view import FileSlice, merged_slices
+from hoodie.timeline.time import NO_TIME, REQUESTED
 from hoodie.write.blobs import (
     HITS,
     KEYS,
@@ -163,7 +164,13 @@ def _oldest_first(index: Index, slices: Sequence[FileSlice]) -> tuple[FileSlice,
     """The slices that the index searches; of several that contain a key the last one is the youngest."""
     seen = [slice_ for slice_ in slices if slice_.base or index.sees_logs]
     return tuple(
-        sorted(seen, key=lambda slice_: (slice_.base.instant if slice_.base else "", slice_.file_id))
+        sorted(
+            seen,
+            key=lambda slice_: (
+                REQUESTED.key(slice_.base.instant if slice_.base else NO_TIME),
+                slice_.file_id,
+            ),
+        )
     )
 
 

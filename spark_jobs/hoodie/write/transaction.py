@@ -36,6 +36,7 @@ from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.concurrency.queue import Rank
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, CommitConflict, Fenced, TableBusy
+from hoodie.format.instant_time import InstantTime
 from hoodie.hooks import CommitEvent
 from hoodie.index import index_participants
 from hoodie.progress import ProgressCallback, silent
@@ -47,6 +48,7 @@ from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteS
 from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RequestedReplace, RollbackMetadata
+from hoodie.timeline.time import NO_TIME
 from hoodie.write import rollback
 from hoodie.write.attempt import Attempt, ServiceAttempt, WriteAttempt
 from hoodie.write.commit import Announce, Commits, Validate
@@ -77,7 +79,7 @@ class Transaction:
         self.storage = table.storage
         self.base_path = table.base_path
         self.action = action
-        self.instant = ""
+        self.instant = NO_TIME
         self._utc = utc
         self._config = config
         self._clocks: list[str] = []
@@ -169,7 +171,7 @@ class Transaction:
             self.take()
         requested = RequestedReplace().to_bytes() if self.action is Action.REPLACECOMMIT else b""
 
-        def request(time: str) -> bool:
+        def request(time: InstantTime) -> bool:
             if self._commits.window is not None:
                 self._commits.window.begin(time)
             instant = Instant(time, self.action, State.REQUESTED)
@@ -201,7 +203,9 @@ class Transaction:
             except TableBusy as error:  # the next attempt may find it done
                 raise CommitConflict(error.message, **error.values) from error
 
-    def schedule(self, action: Action, plan: Callable[[Timeline, str], bytes | None]) -> Instant | None:
+    def schedule(
+        self, action: Action, plan: Callable[[Timeline, InstantTime], bytes | None]
+    ) -> Instant | None:
         """Put a service's plan on the timeline while no writer is at work; the instant, as requested.
 
         `plan` gets the repaired timeline and the new instant's time, and returns the content of the requested
@@ -225,7 +229,9 @@ class Transaction:
         """Of writers at once: what is put on the timeline, is put there under the lock."""
         return self._gate.check_lock if self._gate.optimistic else None
 
-    def _schedule(self, action: Action, plan: Callable[[Timeline, str], bytes | None]) -> Instant | None:
+    def _schedule(
+        self, action: Action, plan: Callable[[Timeline, InstantTime], bytes | None]
+    ) -> Instant | None:
         for _ in range(ATTEMPTS):
             timeline = self.table.timeline
             instant = Instant(new_instant_time(timeline.last_time, self._utc), action, State.REQUESTED)

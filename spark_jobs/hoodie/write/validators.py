@@ -23,6 +23,7 @@ from hoodie.read.state import Ask, QueryError, sql_about, state_view
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.time import InstantTime
 from hoodie.write.plan import WritePlan
 from hoodie.write.settings import EQUALITY, INEQUALITY, SINGLE, VALIDATORS
 
@@ -120,7 +121,7 @@ def rehearse(engine: Engine, table: Table, plan: WritePlan) -> None:
 
 
 def gate(
-    engine: Engine, table: Table, plan: WritePlan, instant: str, progress: ProgressCallback
+    engine: Engine, table: Table, plan: WritePlan, instant: InstantTime, progress: ProgressCallback
 ) -> Callable[[CommitMetadata], None] | None:
     """What Transaction.commit calls before it publishes; None without validators.
 
@@ -156,7 +157,7 @@ def _asking(
     every: Sequence[Validator],
     props: TableProperties,
     partitions: Sequence[str],
-    written: tuple[str, CommitMetadata] | None = None,
+    written: tuple[InstantTime, CommitMetadata] | None = None,
 ) -> contextlib.AbstractContextManager[Ask]:
     """The states that the queries are about; `written` is the instant and what it is going to commit."""
     context = plan.context

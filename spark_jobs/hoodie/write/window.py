@@ -29,6 +29,7 @@ from time import monotonic, sleep
 
 from hoodie.concurrency.settings import CONFLICT_RETRIES
 from hoodie.errors import CommitConflict, TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName
 from hoodie.format.schema import from_avro
 from hoodie.index import Index, PlacingIndex, Scope
@@ -40,6 +41,7 @@ from hoodie.timeline.archived import archive_files
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.commit import REWRITES, CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.time import NO_TIME, REQUESTED
 from hoodie.write.change import PLAN, Change, Group, groups_of, inserted_by, news
 from hoodie.write.new_keys import shared_key
 from hoodie.write.reads import Reads
@@ -85,7 +87,7 @@ class CommitWindow:
         self._new_keys = new_keys and self._index is None
         self._everywhere = index is not None and index.scope is Scope.TABLE
         #: of the write, once it is begun
-        self.instant = ""
+        self.instant = NO_TIME
         self._reads = reads
         self._changes: dict[Key, Change] = {}
         #: commits whose keys are other ones
@@ -94,7 +96,7 @@ class CommitWindow:
         self._pending = _writes(begin)
         self._compactions = {item.time for item in begin.filter(_COMPACTIONS, completed=False)}
 
-    def begin(self, instant: str) -> None:
+    def begin(self, instant: InstantTime) -> None:
         """The write takes this instant. Raises CommitConflict, before anything is written. The table's
         timeline was listed under the lock.
         """
@@ -158,10 +160,10 @@ class CommitWindow:
         for instant in self._begin.commits():
             if instant.time not in there and not timeline.is_archived(instant.time):
                 yield instant
-        for gone in sorted(self._compactions - there):
+        for gone in sorted(self._compactions - there, key=REQUESTED.key):
             if not timeline.is_archived(gone):
                 yield Instant(gone, Action.COMPACTION, State.REQUESTED)
-        for gone in sorted(self._pending - there):
+        for gone in sorted(self._pending - there, key=REQUESTED.key):
             if timeline.is_archived(gone) and self._has_archive():
                 yield Instant(gone, Action.COMMIT, State.INFLIGHT)
 
@@ -209,7 +211,7 @@ class CommitWindow:
             else:
                 continue
             found = self._found((partition, file_id))
-            if found and found < instant and self._begin.is_committed(instant):
+            if found and REQUESTED.before(found, instant) and self._begin.is_committed(instant):
                 where = f"file group {file_id} of partition {partition!r}"
                 text = f"clean {clean.time} deleted files of {where} meanwhile"
                 raise self._conflict(clean, text, (partition, file_id))
@@ -309,7 +311,7 @@ class CommitWindow:
         )
 
 
-def unaware_writes(table: Table, timeline: Timeline, before: str = "") -> list[Instant]:
+def unaware_writes(table: Table, timeline: Timeline, before: InstantTime = NO_TIME) -> list[Instant]:
     """Live writes of Apache Hudi, with an instant earlier than that, of which only the requested file is
     there: they have not looked at the table yet, and their views end at their own instant.
     """
@@ -328,7 +330,7 @@ def _key(instant: Instant) -> Key:
     return instant.time, instant.action, instant.completed
 
 
-def _writes(timeline: Timeline) -> set[str]:
+def _writes(timeline: Timeline) -> set[InstantTime]:
     """Times of pending writes, and of clusterings."""
     return {instant.time for instant in timeline.filter(COMMIT_ACTIONS, completed=False)}
 

@@ -19,6 +19,7 @@ from hoodie.format.names import BaseFileName, LogFileName, join, new_file_id
 from hoodie.format.settings import MAX_FILE_SIZE
 from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, TimelineView, merged_slices
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, inflight_metadata
+from hoodie.timeline.time import NO_TIME
 from hoodie.write.settings import (
     AUTO_SPLIT,
     RECORD_SIZE_ESTIMATE,
@@ -138,7 +139,7 @@ class WorkloadProfile:
             if found is None:
                 inserts[partition] = inserts.get(partition, 0) + rows
             else:
-                instant = found.base.instant if found.base else ""
+                instant = found.base.instant if found.base else NO_TIME
                 files[partition].append(PlannedFile(file_id, instant, num_updates=rows))
         for (partition, file_id), (rows, _) in sorted(self.groups.items()):
             if not file_id:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from hoodie.codec.arrays import whole
 from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.matching import Part
 from hoodie.timeline.commit import WriteStat
@@ -31,7 +32,7 @@ class WriteFileGroups:
     """The function given to `map_batches` after the shuffle; batches come ordered by file group."""
 
     context: WriteContext
-    instant: str
+    instant: InstantTime
     writes: tuple[FileGroupWrite, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:

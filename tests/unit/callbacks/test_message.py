@@ -16,6 +16,7 @@ from hoodie.table.handle import Table
 from hoodie.timeline.commit import CommitMetadata, RuntimeStats, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.time import InstantTime
 
 #: of HoodieWriteCommitCallbackUtil.convertToJsonString
 HUDI = (
@@ -70,7 +71,7 @@ def test_a_write(table: Table) -> None:
     extra = {"schema": '{"type":"record"}'}
     event = WriteEvent(
         table=table,
-        instant=Instant("20240101000000000", Action.COMMIT, State.COMPLETED),
+        instant=Instant(InstantTime("20240101000000000"), Action.COMMIT, State.COMPLETED),
         operation="UPSERT",
         metadata=CommitMetadata(partition_to_write_stats={"p=1": stats}, extra_metadata=extra),
         seconds=1.0,
@@ -85,7 +86,7 @@ def test_a_write(table: Table) -> None:
 
 
 def test_an_instant_without_files(table: Table) -> None:
-    instant = Instant("20240101000000000", Action.SAVEPOINT, State.COMPLETED)
+    instant = Instant(InstantTime("20240101000000000"), Action.SAVEPOINT, State.COMPLETED)
     event = CommitEvent(
         table=table,
         instant=instant,

@@ -6,6 +6,7 @@ import pytest
 
 from hoodie.errors import InputError
 from hoodie.format.log_block import BlockType, HeaderKey, encode_block, rollback_headers
+from hoodie.timeline.time import InstantTime
 from tests.unit.log import reference
 
 #: format.md 8.6, a whole log file of Apache Hudi 0.15.0
@@ -18,7 +19,7 @@ COMMAND = bytes.fromhex(
 
 
 def test_a_rollback_block_is_the_105_bytes_of_apache_hudi() -> None:
-    headers = rollback_headers("20261120235726656", "20261120235724239")
+    headers = rollback_headers(InstantTime("20261120235726656"), InstantTime("20261120235724239"))
     assert len(COMMAND) == 105
     assert b"".join(map(bytes, encode_block(BlockType.COMMAND, headers))) == COMMAND
 

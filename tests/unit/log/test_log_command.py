@@ -17,6 +17,7 @@ from hoodie.format.log_file import LogFileWriter
 from hoodie.format.schema import to_avro_text
 from hoodie.format.settings import Codec
 from hoodie.storage.local import LocalStorage
+from hoodie.timeline.time import InstantTime
 from tests.support.arrow import arrow_schema
 from tests.support.cli import Run
 from tests.unit.log.reference import block
@@ -45,7 +46,7 @@ def log(tmp_path: Path) -> Path:
         encode_data_block(rows, TEXT, BlockType.AVRO_DATA, Codec.ZSTD),
     )
     writer.append(BlockType.DELETE, {0: "001", 2: TEXT}, encode_delete_block(deletes))
-    writer.append(BlockType.COMMAND, rollback_headers("003", "002"))
+    writer.append(BlockType.COMMAND, rollback_headers(InstantTime("003"), InstantTime("002")))
     writer.append(
         BlockType.PARQUET_DATA,
         {0: "004", 2: TEXT, 4: "000,001"},

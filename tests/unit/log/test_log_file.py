@@ -11,6 +11,7 @@ from hoodie.errors import TableError
 from hoodie.format.log_block import BlockType, HeaderKey, LogBlock, rollback_headers
 from hoodie.format.log_file import LogFileReader, LogFileWriter
 from hoodie.storage.local import LocalStorage
+from hoodie.timeline.time import InstantTime
 from tests.unit.log.reference import MAGIC, OneFile, block
 
 DELETE, AVRO = 1, 3
@@ -35,7 +36,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     sizes = [
         writer.append(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: "001"}, [b"rows ", b"and rows"]),
         writer.append(BlockType.DELETE, {HeaderKey.INSTANT_TIME: "001"}, b"keys"),
-        writer.append(BlockType.COMMAND, rollback_headers("003", "002")),
+        writer.append(BlockType.COMMAND, rollback_headers(InstantTime("003"), InstantTime("002"))),
     ]
     assert writer.close() == writer.size == sum(sizes) == path.stat().st_size
     with LogFileReader(storage, str(path)) as reader:

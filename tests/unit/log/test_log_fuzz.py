@@ -23,6 +23,7 @@ from hoodie.format.log_data import (
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.schema import to_avro_text
 from hoodie.format.settings import Codec
+from hoodie.timeline.time import InstantTime
 from tests.support.arrow import arrow_schema
 from tests.support.tiers import full_but
 from tests.unit.log.reference import OneFile, walk
@@ -52,7 +53,12 @@ def delete_block(instant: str) -> bytes:
 
 
 def command_block(instant: str, target: str) -> bytes:
-    return b"".join(map(bytes, encode_block(BlockType.COMMAND, rollback_headers(instant, target))))
+    return b"".join(
+        map(
+            bytes,
+            encode_block(BlockType.COMMAND, rollback_headers(InstantTime(instant), InstantTime(target))),
+        )
+    )
 
 
 AVRO = [

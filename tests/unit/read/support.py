@@ -26,6 +26,7 @@ from hoodie.table.view import FileSlice, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 from tests.support.arrow import arrow_schema
 
 Row = dict[str, Any]
@@ -79,7 +80,7 @@ class LogTable:
         stats = {"": (WriteStat(file_id=GROUP, path=None, partition_path=""),)}
         commit = CommitMetadata(stats, extra_metadata={"schema": to_avro_text(SCHEMA, "hoodie.t.t_record")})
         data = commit.to_json() if state is State.COMPLETED else b""
-        create_instant(STORAGE, self.path, Instant(time, action, state), data)
+        create_instant(STORAGE, self.path, Instant(InstantTime(time), action, state), data)
         return time
 
     def base_file(self, rows: Sequence[Row], number: int | None = None) -> str:
@@ -92,7 +93,7 @@ class LogTable:
     def log(self, *blocks: list[Any] | bytes, version: int | None = None, token: str = "0-0-0") -> str:
         """A log file of blocks, or bytes as they are."""
         self._version = version or self._version + 1
-        name = str(LogFileName(GROUP, moment(self.base), self._version, token))
+        name = str(LogFileName(GROUP, InstantTime(moment(self.base)), self._version, token))
         with LocalStorage().output(str(Path(self.path) / name), exclusive=True) as sink:
             writer = LogFileWriter(sink)
             for block in blocks:
@@ -104,7 +105,7 @@ class LogTable:
 
     def slice(self, as_of: int | None = None) -> tuple[FileSlice, TimelineView]:
         """What a snapshot query reads."""
-        time = None if as_of is None else moment(as_of)
+        time = None if as_of is None else InstantTime(moment(as_of))
         snapshot = TimelineView.of(Timeline.load(self.path, STORAGE), STORAGE, time)
         (found,) = merged_slices(snapshot, StorageListing(STORAGE, self.path).files, "")
         return found, snapshot
@@ -157,7 +158,7 @@ def deletes(
 
 
 def rollback(number: int, target: int) -> list[Any]:
-    return [BlockType.COMMAND, rollback_headers(moment(number), moment(target))]
+    return [BlockType.COMMAND, rollback_headers(InstantTime(moment(number)), InstantTime(moment(target)))]
 
 
 def _compacted(compacted: Sequence[int] = ()) -> dict[int, str]:

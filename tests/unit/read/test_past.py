@@ -18,6 +18,7 @@ from hoodie.table.view import TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.write.operation import WriteResult
 from tests.support.arrow import arrow_schema
 from tests.support.tiers import full_but
@@ -100,7 +101,7 @@ def test_replaced_files_that_an_earlier_policy_took(
     assert hoodie.clean_table(str(path), options={**VERSIONS, RETAINED: 9}).num_files == 1
     update(6)
     active = [item.time for item in Timeline.load(str(path), STORAGE).commits()]
-    retained = commits(len(active) - active.index(third))
+    retained = commits(len(active) - active.index(InstantTime(third)))
     assert hoodie.clean_table(str(path), mode=mode, options=retained).num_files > 0
     with pytest.raises(NotRetained, match=f"as_of {third} is before what the cleaner kept: .*eu/.* is gone"):
         read(path, as_of=third)
@@ -161,7 +162,7 @@ def saved(folder: Path) -> dict[Path, bytes]:
 def test_a_savepoint_is_answered_and_what_is_archived_after_it_not(tmp_path: Path, cleaned: bool) -> None:
     path = tmp_path / "t"
     first = write(path, rows("eu", 1) + rows("us", 1))
-    hoodie.savepoint_table(str(path), first)
+    hoodie.savepoint_table(str(path), InstantTime(first))
     second = write(path, rows("eu", 2))
     write(path, rows("us", 3))
     fourth = write(path, rows("eu", 4))
@@ -189,17 +190,17 @@ def test_a_state_of_which_files_are_cleaned_gets_no_savepoint(tmp_path: Path) ->
     listing = {item: item.read_bytes() for item in (path / ".hoodie").iterdir() if item.is_file()}
     hoodie.clean_table(str(path), options=VERSIONS)
     with pytest.raises(TableError, match=f"commit {second} can't get a savepoint: .* is gone"):
-        hoodie.savepoint_table(str(path), instant=second)
+        hoodie.savepoint_table(str(path), instant=InstantTime(second))
     assert all(item.read_bytes() == data for item, data in listing.items())
     # one that somebody made all the same
     left = [file.name for file in (path / "us").glob("*.parquet")]
     saved = SavepointMetadata("me", 1, "", {"us": tuple(left)})
-    instant = Instant(second, Action.SAVEPOINT, State.COMPLETED)
+    instant = Instant(InstantTime(second), Action.SAVEPOINT, State.COMPLETED)
     create_instant(STORAGE, str(path), instant, saved.to_bytes())
     with pytest.raises(NotRetained, match="is before what the cleaner kept"):
         read(path, as_of=second)
     third = write(path, rows("eu", 3))
-    hoodie.savepoint_table(str(path), instant=third)
+    hoodie.savepoint_table(str(path), instant=InstantTime(third))
     write(path, rows("eu", 4))
     assert read(path, as_of=third) == expected(*rows("eu", 3), *rows("us", 1))
 
@@ -235,7 +236,7 @@ def test_a_compaction_that_was_planned_later_begins_no_slice(tmp_path: Path) -> 
     fourth = write(path, rows("eu", 4))
     timeline = Timeline.load(str(path), STORAGE)
     for as_of, logs, begun in ((second, 1, False), (fourth, 2, True)):
-        snapshot = TimelineView.of(timeline, STORAGE, as_of)
+        snapshot = TimelineView.of(timeline, STORAGE, InstantTime(as_of))
         assert (planned in snapshot.compacting.values()) == begun
         (found,) = merged_slices(snapshot, StorageListing(STORAGE, str(path)).files, "eu")
         assert len(found.logs) == logs
@@ -313,7 +314,7 @@ class History:
         active = [item.time for item in timeline.commits()]
         for instant in active:
             state, files = self.states[instant]
-            later = {end: self.states[end][0] for end in active if end >= instant}
+            later = {end: self.states[end][0] for end in active if REQUESTED.since(end, instant)}
             self.ask(state, files, as_of=instant)
             end = self.chance.choice(list(later))
             since = {key: ts for key, ts in later[end].items() if state.get(key) != ts}

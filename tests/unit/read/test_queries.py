@@ -22,6 +22,7 @@ from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.time import InstantTime
 from tests.unit.read.support import GROUP, STORAGE, LogTable, Row, data, deletes, moment
 from tests.unit.write.support import PLAIN, plain
 
@@ -105,7 +106,9 @@ def test_what_was_replaced_is_seen_before_only(tmp_path: Path) -> None:
     (group,) = hoodie.file_groups(path)
     time = str(int(first) + 1)
     replaced = ReplaceCommitMetadata(partition_to_replace_file_ids={"": (group["file_id"],)})
-    create_instant(STORAGE, path, Instant(time, Action.REPLACECOMMIT, State.COMPLETED), replaced.to_json())
+    create_instant(
+        STORAGE, path, Instant(InstantTime(time), Action.REPLACECOMMIT, State.COMPLETED), replaced.to_json()
+    )
     last = hoodie.write_table(plain(("a", 2, "new")), path, options=PLAIN).instant
     assert answer(path, "val") == ["new"]
     assert answer(path, "val", as_of=first) == ["old"]
@@ -164,7 +167,9 @@ def test_a_pending_compaction(mor: LogTable) -> None:
     """Rows written after it was planned are in logs of its instant; they are read on top of the old slice."""
     operation = {"partitionPath": "", "fileId": GROUP, "baseInstantTime": moment(1)}
     plan = write_record("HoodieCompactionPlan", {"operations": [operation], "version": 2})
-    create_instant(STORAGE, mor.path, Instant(moment(5), Action.COMPACTION, State.REQUESTED), plan)
+    create_instant(
+        STORAGE, mor.path, Instant(InstantTime(moment(5)), Action.COMPACTION, State.REQUESTED), plan
+    )
     mor.instant(6)
     mor.base = 5
     mor.log(data(6, [row("x", 6, "x6")]), version=1)
@@ -208,7 +213,7 @@ def test_a_change_log(mor: LogTable) -> None:
     create_instant(
         STORAGE,
         mor.path,
-        Instant(moment(5), Action.DELTACOMMIT, State.COMPLETED),
+        Instant(InstantTime(moment(5)), Action.DELTACOMMIT, State.COMPLETED),
         CommitMetadata(extra_metadata={"schema": json.dumps(schema)}).to_json(),
     )
     with pytest.raises(TableError, match="has log files and keeps a change log"):
@@ -257,8 +262,10 @@ def test_queries_that_make_no_sense(given: dict[str, str], message: str) -> None
 )
 def test_points_in_time(text: str, begin: str, end: str) -> None:
     """A time without milliseconds includes its second, at either end."""
-    assert Query.of(begin=text, end=text) == Query(QueryType.INCREMENTAL, begin, end)
-    assert Query.of(as_of=text) == Query(QueryType.TIME_TRAVEL, as_of=end)
+    assert Query.of(begin=text, end=text) == Query(
+        QueryType.INCREMENTAL, InstantTime(begin), InstantTime(end)
+    )
+    assert Query.of(as_of=text) == Query(QueryType.TIME_TRAVEL, as_of=InstantTime(end))
 
 
 def test_names_of_queries_are_forgiving() -> None:
@@ -277,7 +284,7 @@ def test_before_the_first_commit(cow: tuple[str, list[str]]) -> None:
 def test_a_begin_before_what_was_archived(cow: tuple[str, list[str]]) -> None:
     path, (first, second, _) = cow
     for state in State:
-        LocalStorage().delete(f"{path}/.hoodie/{ONE.name(Instant(first, Action.COMMIT, state))}")
+        LocalStorage().delete(f"{path}/.hoodie/{ONE.name(Instant(InstantTime(first), Action.COMMIT, state))}")
     (Path(path) / ".hoodie" / "archived" / ".commits_.archive.1_1-0-1").write_bytes(b"")
     for begin in (first, "2001-01-01"):
         with pytest.raises(NotRetained, match=f"begins with commit {second}; older commits are archived"):
@@ -296,14 +303,14 @@ def test_what_the_cleaner_took(cow: tuple[str, list[str]]) -> None:
         "lastCompletedCommitTimestamp": third,
         "partitionMetadata": {},
     }
-    clean = Instant(str(int(third) + 1), Action.CLEAN, State.COMPLETED)
+    clean = Instant(InstantTime(str(int(third) + 1)), Action.CLEAN, State.COMPLETED)
     create_instant(STORAGE, path, clean, write_record("HoodieCleanMetadata", cleaned))
     with pytest.raises(NotRetained, match=f"files are complete from {second} on"):
         hoodie.read_table(path, as_of=first)
     assert answer(path, "val", as_of=second) == ["a1", "b2", "c2"]
     assert answer(path, "val", begin="000") == ["a1", "b2", "c3"]
     # the state of a savepoint stays, whatever the cleaner says
-    create_instant(STORAGE, path, Instant(first, Action.SAVEPOINT, State.COMPLETED))
+    create_instant(STORAGE, path, Instant(InstantTime(first), Action.SAVEPOINT, State.COMPLETED))
     assert answer(path, "val", as_of=first) == ["a1", "b1"]
 
 
@@ -311,7 +318,7 @@ def test_files_that_the_cleaner_took_without_saying_until_when(cow: tuple[str, l
     """Where a number of versions is kept."""
     path, (first, second, third) = cow
     plan = {"earliestInstantToRetain": None, "policy": "KEEP_LATEST_FILE_VERSIONS"}
-    clean = Instant(str(int(third) + 1), Action.CLEAN, State.INFLIGHT)
+    clean = Instant(InstantTime(str(int(third) + 1)), Action.CLEAN, State.INFLIGHT)
     data_ = write_record("HoodieCleanerPlan", {**plan, "filesToBeDeletedPerPartition": {}})
     create_instant(STORAGE, path, clean.with_state(State.REQUESTED), data_)
     assert answer(path, "val", as_of=first) == ["a1", "b1"]
@@ -369,7 +376,9 @@ def test_pending_clustering_is_no_hole(mor: LogTable) -> None:
     }
     request = write_record("HoodieRequestedReplaceMetadata", {"operationType": "CLUSTER", **plan})
     time = moment(3)[:-3] + "299"
-    create_instant(STORAGE, mor.path, Instant(time, Action.REPLACECOMMIT, State.REQUESTED), request)
+    create_instant(
+        STORAGE, mor.path, Instant(InstantTime(time), Action.REPLACECOMMIT, State.REQUESTED), request
+    )
     assert Timeline.load(mor.path, STORAGE).pending()
     assert answer(mor.path, "a", begin=moment(3)) == ["w4"]
 
@@ -387,9 +396,9 @@ def test_cleans_older_than_all_commits_hide_no_archived_commit(cow: tuple[str, l
     path, (first, *_) = cow
     storage = LocalStorage()
     for state in State:
-        storage.delete(f"{path}/.hoodie/{ONE.name(Instant(first, Action.COMMIT, state))}")
-    create_instant(STORAGE, path, Instant("20010101000000000", Action.CLEAN, State.COMPLETED))
-    create_instant(STORAGE, path, Instant("20010101000000001", Action.ROLLBACK, State.COMPLETED))
+        storage.delete(f"{path}/.hoodie/{ONE.name(Instant(InstantTime(first), Action.COMMIT, state))}")
+    create_instant(STORAGE, path, Instant(InstantTime("20010101000000000"), Action.CLEAN, State.COMPLETED))
+    create_instant(STORAGE, path, Instant(InstantTime("20010101000000001"), Action.ROLLBACK, State.COMPLETED))
     (file,) = Path(path).glob(f"*_{first}.parquet")
     for other in Path(path).glob("*.parquet"):
         if other != file:
@@ -400,10 +409,10 @@ def test_cleans_older_than_all_commits_hide_no_archived_commit(cow: tuple[str, l
 
 def test_a_commit_with_a_savepoint_may_be_older_than_archived_ones(cow: tuple[str, list[str]]) -> None:
     path, (first, second, third) = cow
-    create_instant(STORAGE, path, Instant(first, Action.SAVEPOINT, State.COMPLETED))
+    create_instant(STORAGE, path, Instant(InstantTime(first), Action.SAVEPOINT, State.COMPLETED))
     assert Timeline.load(path, STORAGE).first_time == second
     for instant in (second, third):
-        create_instant(STORAGE, path, Instant(instant, Action.SAVEPOINT, State.COMPLETED))
+        create_instant(STORAGE, path, Instant(InstantTime(instant), Action.SAVEPOINT, State.COMPLETED))
     assert Timeline.load(path, STORAGE).first_time == first
 
 

@@ -32,6 +32,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import RollbackMetadata
 from hoodie.timeline.taken_back import TAKEN_BACK_KEY, TakenBack
 from hoodie.timeline.task_run import RUN_KEY
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.handles import table_at
@@ -166,11 +167,11 @@ def test_a_rollback_names_the_write_that_it_took_back_and_its_rows(tmp_path: Pat
     hoodie.write_table(rows(0), path, options=OPTIONS)
     failed = "20290101000000000"
     planned = inflight_metadata(
-        "UPSERT", {"": 412}, {"": [PlannedFile("f", "", num_updates=7, num_inserts=5)]}
+        "UPSERT", {"": 412}, {"": [PlannedFile("f", InstantTime(""), num_updates=7, num_inserts=5)]}
     )
     planned = dataclasses.replace(planned, extra_metadata=RUN)
     for state, data in ((State.REQUESTED, b""), (State.INFLIGHT, planned.to_json())):
-        create_instant(STORAGE, path, Instant(failed, Action.COMMIT, state), data)
+        create_instant(STORAGE, path, Instant(InstantTime(failed), Action.COMMIT, state), data)
     ask = asker(Page(lambda: {"t": path}, ""))
     [open_] = [item for item in ask("tables/t/instants")["instants"] if item["instant"] == failed]
     assert (open_["status"], open_["run"]["run_id"]) == ("open", "r7"), "its inflight file names the task"
@@ -214,7 +215,7 @@ def test_a_commit_that_was_rolled_back_had_rows(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_forged_texts_of_a_rollback_are_passed_over(change: dict[str, Any]) -> None:
     back = TakenBack(
-        instant="1",
+        instant=InstantTime("1"),
         action="commit",
         operation="upsert",
         inserts=1,
@@ -223,7 +224,7 @@ def test_forged_texts_of_a_rollback_are_passed_over(change: dict[str, Any]) -> N
         planned=True,
         task={},
     )
-    plain = RollbackMetadata("2", 1, 0, (), lost=back).to_bytes()
+    plain = RollbackMetadata(InstantTime("2"), 1, 0, (), lost=back).to_bytes()
     assert TakenBack.read(plain) == back
     text = back.to_text()
     forged = json.dumps({**json.loads(text), **change})

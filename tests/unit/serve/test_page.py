@@ -23,6 +23,7 @@ from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.task_run import RUN_KEY, TaskRun
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
@@ -131,7 +132,7 @@ def test_pages_cover_every_instant_once(table: WrittenTimeline, ask: Ask, limit:
     for number in range(10):
         table.commit()
         table.serve(number)
-    saved = Instant(table.commits[4], Action.SAVEPOINT, State.COMPLETED)
+    saved = Instant(InstantTime(table.commits[4]), Action.SAVEPOINT, State.COMPLETED)
     create_instant(STORAGE, table.path, saved)
     seen: list[tuple[str, str]] = []
     query = f"limit={limit}"
@@ -202,7 +203,7 @@ def test_unfinished_instants(table: WrittenTimeline, ask: Ask, gone: int) -> Non
     dead, alive, silent = (table.begin().time for _ in range(3))
     beat(table.path, dead, gone)
     live = heartbeat.Heartbeat(table_at(table.path), alive, 60_000, 2)
-    planned = Instant("20290101000000000", Action.COMPACTION, State.REQUESTED)
+    planned = Instant(InstantTime("20290101000000000"), Action.COMPACTION, State.REQUESTED)
     create_instant(STORAGE, table.path, planned)
     live.start()
     try:
@@ -269,7 +270,9 @@ def test_a_local_timeline_may_be_of_another_zone(
 
 
 def test_instants_that_are_no_times(table: WrittenTimeline, ask: Ask) -> None:
-    create_instant(STORAGE, table.path, Instant("00000000000000010", Action.COMMIT, State.COMPLETED), b"{}")
+    create_instant(
+        STORAGE, table.path, Instant(InstantTime("00000000000000010"), Action.COMMIT, State.COMPLETED), b"{}"
+    )
     [found] = listed(ask)
     assert found["start_ms"] is None
     assert found["duration_ms"] is None

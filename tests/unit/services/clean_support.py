@@ -13,6 +13,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 from tests.support.tables import small_rows
 from tests.unit.write.support import OPTIONS, Pair
 
@@ -92,5 +93,7 @@ def savepoint(pair: Pair, time: str) -> set[str]:
         },
     }
     data = write_record("HoodieSavepointMetadata", record)
-    create_instant(STORAGE, str(pair.path), Instant(time, Action.SAVEPOINT, State.COMPLETED), data)
+    create_instant(
+        STORAGE, str(pair.path), Instant(InstantTime(time), Action.SAVEPOINT, State.COMPLETED), data
+    )
     return {f"{path}/{name}" for path, names in saved.items() for name in names}

@@ -32,8 +32,9 @@ from hoodie.timeline.archived import (
     unmended,
 )
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
 from tests.support.archives import age, archive_folder
 from tests.support.faults import Faults, InjectedFault, Phase, die_at, injected
@@ -204,7 +205,9 @@ def test_replacecommits_wait_for_the_cleaner(table: Pair) -> None:
     time = f"{int(timeline(table).last_time or 0) + 1}"
     for state in State:
         data = replaced.to_json() if state is State.COMPLETED else b""
-        create_instant(STORAGE, str(table.path), Instant(time, Action.REPLACECOMMIT, state), data)
+        create_instant(
+            STORAGE, str(table.path), Instant(InstantTime(time), Action.REPLACECOMMIT, state), data
+        )
     gone = [row for row in table.model.rows() if row["region"] == "us"]
     table.model.upsert([{**row, "_hoodie_is_deleted": True, "ts": 10**9} for row in gone])
     for version in range(8, 14):
@@ -228,7 +231,9 @@ def test_replacecommits_wait_for_the_cleaner(table: Pair) -> None:
 
 def test_savepoints_hold_and_are_passed_over_when_asked_for(table: Pair) -> None:
     commits = times(table)
-    create_instant(STORAGE, str(table.path), Instant(commits[2], Action.SAVEPOINT, State.COMPLETED), b"x")
+    create_instant(
+        STORAGE, str(table.path), Instant(InstantTime(commits[2]), Action.SAVEPOINT, State.COMPLETED), b"x"
+    )
     result = archive(table)
     assert [item["instant"] for item in result.archived] == commits[:2]
     assert result.held[0]["from"] == commits[2]
@@ -244,7 +249,7 @@ def test_savepoints_hold_and_are_passed_over_when_asked_for(table: Pair) -> None
 def test_the_state_of_a_savepoint_has_no_rows_of_later_commits_that_are_archived(table: Pair) -> None:
     saved = times(table)[-1]
     before = hoodie.read_table(str(table.path), as_of=saved)
-    hoodie.savepoint_table(str(table.path), saved)
+    hoodie.savepoint_table(str(table.path), InstantTime(saved))
     table.write(small_rows(range(12), 8))
     for version in (9, 10, 11):
         table.write(small_rows(range(0, 12, 3), version))  # in the other partitions the eighth is the newest
@@ -445,7 +450,7 @@ def test_small_archive_files_are_merged(table: Pair) -> None:
     assert names(table) == {archive_name(4)}
     instants = [entry.instant for entry in entries(table)]
     assert len(instants) == len(set(instants)) == 3 * sum(len(item.archived) for item in results)
-    assert instants == sorted(instants)
+    assert instants == in_order(instants)
     table.check("merged")
 
 

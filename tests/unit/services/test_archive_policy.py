@@ -11,24 +11,27 @@ from hypothesis import strategies as st
 from hoodie.config.key import Config
 from hoodie.services.archive.policy import Choice, Facts, choose, limits
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State, in_order
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 #: two may go of each five
 SETTINGS = {"hoodie.keep.min.commits": 3, "hoodie.keep.max.commits": 4, "hoodie.cleaner.commits.retained": 1}
 
 
-def at(number: int) -> str:
-    return f"{20260101000000000 + number}"
+def at(number: int) -> InstantTime:
+    return InstantTime(f"{20260101000000000 + number}")
 
 
 def instant(text: str) -> Instant:
     """`7 commit`, `8 compaction requested`; completed where no state is said."""
     number, action, *state = text.split()
-    return Instant(at(int(number)), Action(action), State[state[0].upper()] if state else State.COMPLETED)
+    return Instant(
+        InstantTime(at(int(number))), Action(action), State[state[0].upper()] if state else State.COMPLETED
+    )
 
 
 def timeline(*texts: str) -> Timeline:
-    return Timeline("/t", tuple(sorted(map(instant, texts))), {})
+    return Timeline("/t", tuple(in_order(map(instant, texts))), {})
 
 
 def commits(count: int, action: str = "commit") -> list[str]:
@@ -176,9 +179,9 @@ def test_what_the_metadata_table_still_needs_stays() -> None:
     loaded = timeline(*commits(8), *(f"{n} clean" for n in range(20, 26)))
     every = numbers(chosen(loaded))
     assert every == ["20 clean", "21 clean", "22 clean", *commits(5)]
-    compacted = chosen(loaded, Facts(metadata_compaction=f"{at(3)}001"))
+    compacted = chosen(loaded, Facts(metadata_compaction=InstantTime(f"{at(3)}001")))
     assert numbers(compacted) == ["1 commit", "2 commit", "3 commit"]
-    none = chosen(loaded, Facts(metadata_compaction=""))
+    none = chosen(loaded, Facts(metadata_compaction=InstantTime("")))
     assert none.instants == ()
     assert none.reason == "held back by the metadata table, which has no compaction yet"
     assert numbers(chosen(loaded, Facts(metadata_compaction=at(99)))) == every
@@ -244,12 +247,13 @@ def test_the_rules_on_random_timelines(
         assert len(done) > least + more
         assert len(staying) >= least
         last = going[-1].time
-        holes = [item for item in staying if item.time < last]
+        holes = [item for item in staying if REQUESTED.before(item.time, last)]
         assert all(beyond and item.time in saved for item in holes), "no hole but commits with a savepoint"
         assert not {item.time for item in going} & saved
-        assert not saved or beyond or last < min(saved)
-        before = [item for item in done if pending and item.time < min(pending)]
-        assert not pending or (before and last < before[-1].time)
+        assert not saved or beyond or REQUESTED.before(last, min(saved, key=REQUESTED.key))
+        first = REQUESTED.first(pending)
+        before = [item for item in done if first is not None and REQUESTED.before(item.time, first)]
+        assert not pending or (before and REQUESTED.before(last, before[-1].time))
         assert at(uncleaned) not in {item.time for item in going if item.action is Action.REPLACECOMMIT}
     for action in (Action.CLEAN, Action.ROLLBACK):
         both = loaded.filter([action], completed=True)

@@ -19,8 +19,9 @@ from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.clean_plan import ActionInstant
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.time import InstantTime
 from tests.support.handles import table_at
 from tests.support.large_table import OPTIONS as LARGE
 from tests.support.large_table import LargeTable
@@ -85,7 +86,7 @@ def test_what_is_on_the_timeline_afterwards(table: Pair) -> None:
     plan, done = plan_of(table, instant), result_of(table, instant)
     assert read_record("HoodieCleanerPlan", inflight.read_bytes()) == plan.to_record()
     assert requested.exists()
-    assert plan.earliest == ActionInstant(times[4], "commit", "COMPLETED")
+    assert plan.earliest == ActionInstant(InstantTime(times[4]), "commit", "COMPLETED")
     assert (plan.last_completed, plan.policy, plan.version) == (times[5], "KEEP_LATEST_COMMITS", 2)
     assert (plan.delete_partitions, plan.extra_metadata) == ((), {})
     paths = {file.path for _, file in plan}
@@ -213,12 +214,12 @@ def test_a_note_without_its_commit_is_not_believed(tmp_path: Path) -> None:
         pair.write(small_rows(range(30 * number, 30 * number + 30), 1))
     assert keep(pair, 1).status == "skipped"
     newest = commits(pair)[-1]
-    assert Examined.read(STORAGE, str(pair.path)) == Examined(newest, ())
+    assert Examined.read(STORAGE, str(pair.path)) == Examined(InstantTime(newest), ())
     assert View.of(table_at(pair.path), timeline(pair), partitioned=True).since == newest
     for version in range(2, 4):
         pair.write(small_rows(range(30), version))
     for earliest in ("9" * 17, f"{int(newest) + 1}", "z"):
-        Examined(earliest, ()).save(STORAGE, str(pair.path))
+        Examined(InstantTime(earliest), ()).save(STORAGE, str(pair.path))
         view = View.of(table_at(pair.path), timeline(pair), partitioned=True)
         assert view.since is None
     assert keep(pair, 1).status == "cleaned"
@@ -296,7 +297,7 @@ def replace_commit(pair: Pair, partition: str) -> str:
     )
     time = f"{int(timeline(pair).last_time or 0) + 1}"
     for state, data in ((State.REQUESTED, b""), (State.INFLIGHT, b""), (State.COMPLETED, metadata.to_json())):
-        create_instant(STORAGE, str(pair.path), Instant(time, Action.REPLACECOMMIT, state), data)
+        create_instant(STORAGE, str(pair.path), Instant(InstantTime(time), Action.REPLACECOMMIT, state), data)
     gone = [row for row in pair.model.rows() if row["region"] == partition]
     pair.model.upsert([{**row, "_hoodie_is_deleted": True, "ts": 10**9} for row in gone])
     pair.check("replaced")
@@ -341,10 +342,10 @@ def test_a_pending_write_keeps_what_a_query_before_it_reads(table: Pair) -> None
     """Retention counts from the last commit before it, so that an async clean beside a writer is safe."""
     times = commits(table)
     later = f"{int(times[2]) + 1}"
-    pending = Instant(later, Action.COMMIT, State.REQUESTED)
+    pending = Instant(InstantTime(later), Action.COMMIT, State.REQUESTED)
     create_instant(STORAGE, str(table.path), pending)
     assert Retention.of(Config.of({RETAINED: 1}), 0, True).earliest(timeline(table)) == Instant(
-        times[2], Action.COMMIT, State.COMPLETED
+        InstantTime(times[2]), Action.COMMIT, State.COMPLETED
     )
 
 
@@ -361,7 +362,9 @@ def test_a_pending_clustering_keeps_what_it_reads(table: Pair) -> None:
         "HoodieRequestedReplaceMetadata", {"operationType": "CLUSTER", "clusteringPlan": plan}
     )
     time = f"{int(times[4]) + 1}"
-    create_instant(STORAGE, str(table.path), Instant(time, Action.REPLACECOMMIT, State.REQUESTED), data)
+    create_instant(
+        STORAGE, str(table.path), Instant(InstantTime(time), Action.REPLACECOMMIT, State.REQUESTED), data
+    )
     result = clean(
         table, hoodie__cleaner__policy="KEEP_LATEST_FILE_VERSIONS", hoodie__cleaner__fileversions__retained=1
     )
@@ -375,7 +378,7 @@ def test_a_pending_clustering_keeps_what_it_reads(table: Pair) -> None:
 def test_a_pending_compaction_or_write_bounds_what_may_go(pending: str) -> None:
     """A query of the state it began with stays, even where newer commits are enough."""
     names = [f"{number:017}.deltacommit" for number in (1, 2, 4, 5)] + [f"{3:017}.{pending}"]
-    instants = tuple(sorted(item for item in map(ONE.parse, names) if item))
+    instants = tuple(in_order(item for item in map(ONE.parse, names) if item))
     retention = Retention.of(Config.of({"hoodie.cleaner.commits.retained": 1}), 0, True)
     found = retention.earliest(Timeline("/t", instants, {}))
     assert found is not None

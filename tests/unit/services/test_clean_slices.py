@@ -14,10 +14,11 @@ from hoodie.services.clean.settings import Policy
 from hoodie.services.clean.slices import Holds, PartitionFiles, choose
 from hoodie.storage import FileInfo
 from hoodie.table.view import TimelineView
+from hoodie.timeline.time import InstantTime
 
 
-def time(number: int) -> str:
-    return f"{20260101000000000 + number}"
+def time(number: int) -> InstantTime:
+    return InstantTime(f"{20260101000000000 + number}")
 
 
 def base(group: str, number: int) -> str:

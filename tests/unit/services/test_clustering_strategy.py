@@ -13,6 +13,7 @@ from hoodie.services.clustering import settings
 from hoodie.services.clustering.strategy import candidates, eligible, groups, rolls_back
 from hoodie.table.view import BaseFile, FileSlice, LogFile
 from hoodie.timeline.clustering_plan import ClusteringGroup
+from hoodie.timeline.time import InstantTime
 
 PREFIX = "hoodie.clustering.plan.strategy."
 MODE = "hoodie.clustering.plan.partition.filter.mode"
@@ -31,7 +32,11 @@ def chosen(partitions: Sequence[str] = DAYS, hour: int | None = None, /, **optio
 
 def file_slice(number: int, size: int, logs: int = 0, partition: str = "p") -> FileSlice:
     name = f"f{number}-0_0-0-0_100.parquet"
-    base = BaseFile(partition, f"/t/{partition}/{name}", name, f"f{number}-0", "100", size) if size else None
+    base = (
+        BaseFile(partition, f"/t/{partition}/{name}", name, f"f{number}-0", InstantTime("100"), size)
+        if size
+        else None
+    )
     names = [f".f{number}.log.{log}" for log in range(1, logs + 1)]
     files = tuple(
         LogFile(
@@ -39,14 +44,14 @@ def file_slice(number: int, size: int, logs: int = 0, partition: str = "p") -> F
             path=f"/t/p/{name}",
             name=name,
             file_id=f"f{number}-0",
-            base_instant="100",
+            base_instant=InstantTime("100"),
             version=log,
             token="0",
             size=50,
         )
         for log, name in enumerate(names, 1)
     )
-    return FileSlice(partition, f"f{number}-0", "100", base, files)
+    return FileSlice(partition, f"f{number}-0", InstantTime("100"), base, files)
 
 
 def never(slices: Sequence[FileSlice], outputs: int) -> bool:

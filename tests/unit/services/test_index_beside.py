@@ -14,6 +14,7 @@ from hoodie.table import properties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.index_plan import IndexMetadata
 from hoodie.timeline.instant import Action
+from hoodie.timeline.time import InstantTime
 from tests.support.at_once import OPTIMISTIC
 from tests.support.metadata import KEPT, disagreements
 from tests.support.record_index import indexed, stored
@@ -147,7 +148,7 @@ def test_a_plan_outlives_a_restore(tmp_path: Path, templates: Templates) -> None
     history = templates.copy(tmp_path / "t", kept, MERGE_ON_READ)
     path, first = str(history.path), history.commits()[0]
     planned = hoodie.index_table(path, "schedule", "column_stats").instants
-    hoodie.restore_table(path, first)
+    hoodie.restore_table(path, InstantTime(first))
     history.back_to(first)
     assert (plans(history.path), names(history.path)) == (planned, {"files"})
     assert hoodie.index_table(path, "execute").made == ["column_stats"]

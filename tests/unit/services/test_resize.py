@@ -16,6 +16,7 @@ from hoodie.services.clustering import resize
 from hoodie.table.hash_ring import FIRST, Ring
 from hoodie.table.view import BaseFile, FileSlice
 from hoodie.timeline.clustering_plan import ClusteringGroup
+from hoodie.timeline.time import InstantTime
 from hoodie.write.hash_rings import RingChange
 from tests.unit.write.test_bucket_index import OPTIONS as PLAIN
 from tests.unit.write.test_bucket_index import forget, keyed
@@ -45,7 +46,10 @@ def planned(sizes: list[int], **options: Any) -> list[tuple[list[int], list[tupl
     first = Ring.first("p", len(sizes))
     slices = [
         FileSlice(
-            "p", node.file_id, "1", BaseFile("p", f"/t/p/{number}", f"{number}", node.file_id, "1", size)
+            "p",
+            node.file_id,
+            InstantTime("1"),
+            BaseFile("p", f"/t/p/{number}", f"{number}", node.file_id, InstantTime("1"), size),
         )
         for number, (node, size) in enumerate(zip(first.nodes, sizes, strict=True))
         if size

@@ -20,6 +20,7 @@ from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackPlan, RollbackRequest
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
+from hoodie.timeline.time import InstantTime
 from hoodie.write import rollback
 from tests.support.faults import Faults, InjectedFault, die_at, injected
 from tests.support.handles import table_at
@@ -52,7 +53,7 @@ def history(request: pytest.FixtureRequest, tmp_path: Path, templates: Templates
 
 
 def restore(history: History, instant: str, dry_run: bool = False) -> RestoreResult:
-    return hoodie.restore_table(str(history.path), instant, dry_run=dry_run)
+    return hoodie.restore_table(str(history.path), InstantTime(instant), dry_run=dry_run)
 
 
 def test_back_to_a_savepoint(history: History) -> None:
@@ -80,12 +81,12 @@ def test_back_to_a_savepoint(history: History) -> None:
 
 def test_plan_and_result_are_as_apache_hudi_has_them(history: History) -> None:
     _, saved, *later = history.commits()
-    actions = {item.time: item.action.value for item in timeline(history).commits()}
+    actions = {str(item.time): item.action.value for item in timeline(history).commits()}
     result = restore(history, saved)
     folder = history.path / ".hoodie"
     plan = RestorePlan.from_bytes((folder / f"{result.instant}.restore.requested").read_bytes())
-    wanted = tuple(InstantInfo(time, actions[time]) for time in later[::-1])
-    assert plan == RestorePlan(wanted, saved, 2)
+    wanted = tuple(InstantInfo(InstantTime(time), actions[time]) for time in later[::-1])
+    assert plan == RestorePlan(wanted, InstantTime(saved), 2)
     assert (folder / f"{result.instant}.restore.inflight").stat().st_size == 0
     done = RestoreMetadata.from_bytes((folder / f"{result.instant}.restore").read_bytes())
     assert (done.start_time, done.instants, done.version) == (result.instant, wanted, 1)
@@ -109,7 +110,7 @@ def test_any_commit_whose_files_are_there(history: History) -> None:
     commits = history.commits()
     restore(history, commits[2])
     history.back_to(commits[2])
-    hoodie.delete_savepoint(str(history.path), commits[1])
+    hoodie.delete_savepoint(str(history.path), InstantTime(commits[1]))
     restore(history, commits[0])
     history.back_to(commits[0])
 
@@ -129,7 +130,9 @@ def test_a_savepoint_that_is_made_meanwhile(history: History, monkeypatch: pytes
 
     def late(*arguments: Any) -> RestorePlan:
         made = make(*arguments)
-        create_instant(STORAGE, str(history.path), Instant(newest, Action.SAVEPOINT, State.COMPLETED), b"x")
+        create_instant(
+            STORAGE, str(history.path), Instant(InstantTime(newest), Action.SAVEPOINT, State.COMPLETED), b"x"
+        )
         return made
 
     times = []
@@ -175,12 +178,12 @@ def test_a_dry_run_names_what_a_pending_plan_wrote_without_a_marker(tmp_path: Pa
     history.change(1)
     point = history.change(3)
     planned, base = history.compact("schedule"), str(history.path)
-    create_instant(STORAGE, base, Instant(planned, Action.COMPACTION, State.INFLIGHT))
+    create_instant(STORAGE, base, Instant(InstantTime(planned), Action.COMPACTION, State.INFLIGHT))
     made = {f"{partition}/a-0_0-1-2_{planned}.parquet" for partition in ("eu", "us")}
     for file in made:
         (history.path / file).write_bytes(b"PAR1")
     STORAGE.create(heartbeat_path(base, planned), b"")
-    create_marker(STORAGE, base, planned, Marker(min(made), MarkerType.CREATE))
+    create_marker(STORAGE, base, InstantTime(planned), Marker(min(made), MarkerType.CREATE))
     STORAGE.delete(heartbeat_path(base, planned))
     assert set(restore(history, point, dry_run=True).files) == made
     assert set(restore(history, point).files) == made
@@ -263,7 +266,7 @@ def interrupted(history: History, instant: str, after: str) -> None:
     probe, changes = history.path.with_name("probe"), Faults()
     shutil.copytree(history.path, probe)
     with injected(changes):
-        hoodie.restore_table(str(probe), instant)
+        hoodie.restore_table(str(probe), InstantTime(instant))
     shutil.rmtree(probe)
     found = [number for number, change in enumerate(changes.log, 1) if change.path.endswith(after)]
     with injected(Faults(at=found[1] + 1)), pytest.raises(InjectedFault):
@@ -299,8 +302,8 @@ def test_a_rollback_of_another_instant_that_is_under_way_stays_for_who_finishes_
     first, saved, *_ = history.commits()
     interrupted(history, saved, ".rollback")
     action = timeline(history).commits()[0].action.value
-    pending = Instant("29990101000000000", Action.ROLLBACK, State.REQUESTED)
-    plan = RollbackPlan(InstantInfo(first, action), ()).to_bytes()
+    pending = Instant(InstantTime("29990101000000000"), Action.ROLLBACK, State.REQUESTED)
+    plan = RollbackPlan(InstantInfo(InstantTime(first), action), ()).to_bytes()
     create_instant(STORAGE, str(history.path), pending, plan)
     assert restore(history, saved).resumed
     assert timeline(history).filter([Action.ROLLBACK]) == [pending]
@@ -310,10 +313,10 @@ def test_a_restore_that_apache_hudi_began_is_finished(history: History) -> None:
     """It does not complete the rollbacks: the first is done, and the second has its plan."""
     _, saved, *later = history.commits()
     path = str(history.path)
-    commits = {item.time: item for item in timeline(history).commits()}
-    plan = RestorePlan(tuple(InstantInfo.of(commits[time]) for time in later[::-1]), saved)
+    commits = {str(item.time): item for item in timeline(history).commits()}
+    plan = RestorePlan(tuple(InstantInfo.of(commits[time]) for time in later[::-1]), InstantTime(saved))
     now = int(later[-1])
-    begun = Instant(f"{now + 1}", Action.RESTORE, State.REQUESTED)
+    begun = Instant(InstantTime(f"{now + 1}"), Action.RESTORE, State.REQUESTED)
     create_instant(STORAGE, path, begun, plan.to_bytes())
     create_instant(STORAGE, path, begun.with_state(State.INFLIGHT))
     for number, time in enumerate(later[:-3:-1], 1):
@@ -321,12 +324,15 @@ def test_a_restore_that_apache_hudi_began_is_finished(history: History) -> None:
         there = f"file:/elsewhere{path}"
         requests = tuple(
             RollbackRequest(
-                item.partition_path, "", "", tuple(name.replace(path, there) for name in item.files_to_delete)
+                item.partition_path,
+                "",
+                InstantTime(""),
+                tuple(name.replace(path, there) for name in item.files_to_delete),
             )
             for item in made.requests
         )
         data = RollbackPlan(InstantInfo.of(commits[time]), requests).to_bytes()
-        planned = Instant(f"{now + 1 + number}", Action.ROLLBACK, State.REQUESTED)
+        planned = Instant(InstantTime(f"{now + 1 + number}"), Action.ROLLBACK, State.REQUESTED)
         create_instant(STORAGE, path, planned, data)
         create_instant(STORAGE, path, planned.with_state(State.INFLIGHT))
         if number == 1:
@@ -377,9 +383,9 @@ def test_a_random_walk(tmp_path: Path, kind: str) -> None:
         elif not saved:
             saved = hoodie.savepoint_table(path).instant
         else:
-            hoodie.restore_table(path, saved)
+            hoodie.restore_table(path, InstantTime(saved))
             history.back_to(saved)
-            hoodie.delete_savepoint(path, saved)
+            hoodie.delete_savepoint(path, InstantTime(saved))
             saved, restores = "", restores + 1
         history.check_hudi_rs(f"after step {number}")
     assert min(rollbacks, restores) > 0

@@ -17,6 +17,7 @@ from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackPlan
 from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.time import InstantTime
 from tests.support.rows import assert_same_rows
 from tests.support.tables import small_rows
 from tests.support.tiers import full_but
@@ -93,7 +94,7 @@ def test_cleaner_and_archiver_keep_it_until_it_is_deleted(tmp_path: Path) -> Non
     assert_same_rows(
         hoodie.read_table(str(history.path), as_of=first), history.states[first].table(history.schema)
     )
-    deleted = hoodie.delete_savepoint(str(history.path), first)
+    deleted = hoodie.delete_savepoint(str(history.path), InstantTime(first))
     assert (deleted.status, deleted.num_files) == ("deleted", len(saved))
     assert not list(history.path.glob(".hoodie/*savepoint*"))
     history.change(8)
@@ -107,9 +108,9 @@ def test_deleting_what_is_not_there_is_no_error(history: History) -> None:
     first, second, _ = history.commits()
     save(history, second)
     before = listing(history.path)
-    result = hoodie.delete_savepoint(str(history.path), first)
+    result = hoodie.delete_savepoint(str(history.path), InstantTime(first))
     assert (result.status, result.reason) == ("skipped", f"no savepoint of {first}; there are {second}")
-    assert hoodie.delete_savepoint(str(history.path), second, dry_run=True).status == "planned"
+    assert hoodie.delete_savepoint(str(history.path), InstantTime(second), dry_run=True).status == "planned"
     assert listing(history.path) == before
 
 
@@ -118,7 +119,7 @@ def test_no_such_commit(history: History) -> None:
         ConfigError, match=f"20200101000000000 is no completed commit .*{history.commits()[-1]}"
     ):
         save(history, "20200101000000000")
-    clean = Instant("20260101000000000", Action.CLEAN, State.REQUESTED)
+    clean = Instant(InstantTime("20260101000000000"), Action.CLEAN, State.REQUESTED)
     create_instant(STORAGE, str(history.path), clean)
     with pytest.raises(ConfigError, match="no completed commit"):
         save(history, clean.time)
@@ -162,7 +163,7 @@ def test_a_slice_that_is_to_be_compacted_is_kept(tmp_path: Path) -> None:
         history.compact()
     keep(history, 1)
     assert saved <= files(history)
-    hoodie.restore_table(str(history.path), newest)
+    hoodie.restore_table(str(history.path), InstantTime(newest))
     history.back_to(newest)
 
 
@@ -172,8 +173,8 @@ def test_who_comes_between_is_seen(history: History, monkeypatch: pytest.MonkeyP
     look = module._files
 
     def rolled_back(*arguments: object) -> dict[str, tuple[str, ...]]:
-        plan = RollbackPlan(InstantInfo(newest, "commit"), ())
-        made = Instant(str(int(newest) + 1), Action.ROLLBACK, State.REQUESTED)
+        plan = RollbackPlan(InstantInfo(InstantTime(newest), "commit"), ())
+        made = Instant(InstantTime(str(int(newest) + 1)), Action.ROLLBACK, State.REQUESTED)
         create_instant(STORAGE, path, made, plan.to_bytes())
         return look(*arguments)  # type: ignore[arg-type]
 
@@ -218,7 +219,7 @@ def test_a_clean_that_is_planned_meanwhile_gives_way(
     assert kept(history, first) <= files(history)
     assert timeline(history).filter([Action.CLEAN]) == []
     keep(history, 1)
-    hoodie.restore_table(str(history.path), first)
+    hoodie.restore_table(str(history.path), InstantTime(first))
     history.back_to(first)
 
 
@@ -228,21 +229,21 @@ def test_deleting_one_leaves_the_metadata_table_of_its_commit(history: History) 
     history.write(small_rows(range(3), 9), **kept)
     newest = history.commits()[-1]
     before = hoodie.read_table(path).num_rows
-    hoodie.savepoint_table(path, newest, options=kept)
-    assert hoodie.delete_savepoint(path, newest, options=kept).status == "deleted"
+    hoodie.savepoint_table(path, InstantTime(newest), options=kept)
+    assert hoodie.delete_savepoint(path, InstantTime(newest), options=kept).status == "deleted"
     assert (history.path / f".hoodie/metadata/.hoodie/{newest}.deltacommit").exists()
     assert hoodie.read_table(path).num_rows == before
 
 
 def test_what_a_kill_left_is_taken_over(history: History) -> None:
     newest = history.commits()[-1]
-    inflight = Instant(newest, Action.SAVEPOINT, State.INFLIGHT)
+    inflight = Instant(InstantTime(newest), Action.SAVEPOINT, State.INFLIGHT)
     create_instant(STORAGE, str(history.path), inflight)
     history.write(small_rows(range(3), 9))
     assert save(history, newest).status == "created"
     assert [item.state for item in timeline(history) if item.action is Action.SAVEPOINT] == [State.COMPLETED]
     (history.path / f".hoodie/{newest}.savepoint").unlink()
-    assert hoodie.delete_savepoint(str(history.path), newest).status == "deleted"
+    assert hoodie.delete_savepoint(str(history.path), InstantTime(newest)).status == "deleted"
     assert not list(history.path.glob(".hoodie/*savepoint*"))
 
 
@@ -255,8 +256,8 @@ def test_metadata_is_as_apache_hudi_writes_it(golden_tables: Path, tmp_path: Pat
     instant = made.name.split(".")[0]
     for clean in path.glob(".hoodie/*.clean*"):  # as when the savepoint was made
         clean.unlink()
-    hoodie.delete_savepoint(str(path), instant)
-    hoodie.savepoint_table(str(path), instant, user=theirs.user, comments=theirs.comments)
+    hoodie.delete_savepoint(str(path), InstantTime(instant))
+    hoodie.savepoint_table(str(path), InstantTime(instant), user=theirs.user, comments=theirs.comments)
     ours = SavepointMetadata.from_bytes(made.read_bytes())
     assert {partition for partition, names in ours.files.items() if names} == set(theirs.files)
     for partition, names in theirs.files.items():

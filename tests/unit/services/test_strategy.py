@@ -15,6 +15,7 @@ from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, TimelineView
 from hoodie.timeline.compaction_plan import CompactionOperation
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 
 MB = 1 << 20
 NAME = "hoodie.compaction.strategy"
@@ -28,15 +29,17 @@ def made(file_id: str, base: int | None, *logs: int, partition: str = "p", insta
     return FileSlice(
         partition,
         file_id,
-        instant,
-        None if base is None else BaseFile(partition, f"/t/{partition}/{name}", name, file_id, instant, base),
+        InstantTime(instant),
+        None
+        if base is None
+        else BaseFile(partition, f"/t/{partition}/{name}", name, file_id, InstantTime(instant), base),
         tuple(
             LogFile(
                 partition=partition,
                 path=f"/t/{partition}/.{file_id}_{instant}.log.{version}_0-0-0",
                 name=f".{file_id}_{instant}.log.{version}_0-0-0",
                 file_id=file_id,
-                base_instant=instant,
+                base_instant=InstantTime(instant),
                 version=version,
                 token="0-0-0",
                 size=size,
@@ -148,7 +151,7 @@ def listing(*slices: FileSlice) -> Listing:
     return lambda partition: files.get(partition, [])
 
 
-VIEW = TimelineView(frozenset({T1, T2}), T1, T2)
+VIEW = TimelineView(frozenset({InstantTime(T1), InstantTime(T2)}), InstantTime(T1), InstantTime(T2))
 
 
 def test_the_latest_slice_of_a_group_is_planned_if_it_has_logs() -> None:
@@ -174,7 +177,7 @@ def test_the_latest_slice_of_a_group_is_planned_if_it_has_logs() -> None:
 
 def test_busy_groups_are_left_out_and_nothing_left_is_said() -> None:
     view = listing(made("a", 10, 5), made("b", 10, 6))
-    compaction = Instant(T2, Action.COMPACTION, State.REQUESTED)
+    compaction = Instant(InstantTime(T2), Action.COMPACTION, State.REQUESTED)
     some = plan(VIEW, view, ["p"], {("p", "b"): compaction, ("q", "a"): compaction}, Config.of({})).plan
     assert some is not None
     assert [item.file_id for item in some.operations] == ["a"]
@@ -197,4 +200,4 @@ def test_uncommitted_slices_are_not_planned() -> None:
 
 def test_an_operation_without_metrics() -> None:
     """Plans of old releases have none."""
-    assert CompactionOperation("p", "a", T1, metrics=None).metric("TOTAL_LOG_FILES") == 0.0
+    assert CompactionOperation("p", "a", InstantTime(T1), metrics=None).metric("TOTAL_LOG_FILES") == 0.0

@@ -15,7 +15,9 @@ from hoodie.services.clustering.trigger import last_clustering
 from hoodie.services.compaction.trigger import due
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import in_order
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.time import InstantTime
 
 STRATEGY = "hoodie.compact.inline.trigger.strategy"
 COMMITS = "hoodie.compact.inline.max.delta.commits"
@@ -26,7 +28,7 @@ def timeline(*names: str) -> Timeline:
     """Of file names such as `20260101000000000.deltacommit`."""
     instants = [ONE.parse(name) for name in names]
     assert None not in instants
-    return Timeline("/t", tuple(sorted(item for item in instants if item)), {})
+    return Timeline("/t", tuple(in_order(item for item in instants if item)), {})
 
 
 def at(minute: int) -> str:
@@ -43,26 +45,28 @@ def asked(trigger: str, commits: int, seconds: int) -> Config:
 
 def test_by_default_five_delta_commits() -> None:
     config = Config.of({})
-    four = due(timeline(*deltas(1, 2, 3, 4)), config, at(300))
+    four = due(timeline(*deltas(1, 2, 3, 4)), config, InstantTime(at(300)))
     assert not four.due
     assert four.reason.startswith(f"4 of 5 delta commits since {at(1)}")
-    assert due(timeline(*deltas(1, 2, 3, 4, 5)), config, at(5)).due
+    assert due(timeline(*deltas(1, 2, 3, 4, 5)), config, InstantTime(at(5))).due
 
 
 def test_delta_commits_count_from_the_last_completed_compaction() -> None:
     config = asked("NUM_COMMITS", 2, 0)
     before = [*deltas(1, 2, 3), f"{at(4)}.commit"]
-    none = due(timeline(*before), config, at(9))
+    none = due(timeline(*before), config, InstantTime(at(9)))
     assert (none.due, none.reason[:36]) == (False, "0 of 2 delta commits since " + at(4)[:9])
-    assert not due(timeline(*before, *deltas(5)), config, at(9)).due
-    assert due(timeline(*before, *deltas(5, 6)), config, at(9)).due
+    assert not due(timeline(*before, *deltas(5)), config, InstantTime(at(9))).due
+    assert due(timeline(*before, *deltas(5, 6)), config, InstantTime(at(9))).due
 
 
 def test_a_pending_compaction_counts_only_after_the_last_request() -> None:
     pending = [*deltas(1, 2, 3), f"{at(4)}.compaction.requested", *deltas(5)]
-    assert due(timeline(*pending), asked("NUM_COMMITS", 3, 0), at(9)).due
-    assert not due(timeline(*pending), asked("NUM_COMMITS_AFTER_LAST_REQUEST", 2, 0), at(9)).due
-    assert due(timeline(*pending, *deltas(6)), asked("NUM_COMMITS_AFTER_LAST_REQUEST", 2, 0), at(9)).due
+    assert due(timeline(*pending), asked("NUM_COMMITS", 3, 0), InstantTime(at(9))).due
+    assert not due(timeline(*pending), asked("NUM_COMMITS_AFTER_LAST_REQUEST", 2, 0), InstantTime(at(9))).due
+    assert due(
+        timeline(*pending, *deltas(6)), asked("NUM_COMMITS_AFTER_LAST_REQUEST", 2, 0), InstantTime(at(9))
+    ).due
 
 
 @pytest.mark.parametrize(
@@ -82,26 +86,26 @@ def test_time_runs_from_the_last_compaction_or_the_first_delta_commit(
     trigger: str, commits: int, seconds: int, expected: bool
 ) -> None:
     config = asked(trigger, commits, seconds)
-    fresh = due(timeline(*deltas(1, 2)), config, at(10))
-    again = due(timeline(*deltas(0), f"{at(1)}.commit", *deltas(2, 3)), config, at(10))
+    fresh = due(timeline(*deltas(1, 2)), config, InstantTime(at(10)))
+    again = due(timeline(*deltas(0), f"{at(1)}.commit", *deltas(2, 3)), config, InstantTime(at(10)))
     assert (fresh.due, again.due) == (expected, expected)
 
 
 def test_the_reason_tells_both_numbers() -> None:
-    answer = due(timeline(*deltas(1)), asked("NUM_AND_TIME", 5, 60), at(2))
+    answer = due(timeline(*deltas(1)), asked("NUM_AND_TIME", 5, 60), InstantTime(at(2)))
     assert "1 of 5 delta commits" in answer.reason
     assert "60 of 60 s" in answer.reason
 
 
 def test_a_table_without_delta_commits_is_never_due() -> None:
     for names in ([], [f"{at(1)}.clean"]):
-        answer = due(timeline(*names), asked("NUM_OR_TIME", 1, 0), at(9))
+        answer = due(timeline(*names), asked("NUM_OR_TIME", 1, 0), InstantTime(at(9)))
         assert (answer.due, answer.reason) == (False, "the table has no delta commits")
 
 
 def test_instants_of_other_writers_clocks_and_lengths() -> None:
     """Seconds only, as Hudi before 0.10 wrote them."""
-    assert due(timeline("20260101000000.deltacommit"), asked("TIME_ELAPSED", 1, 59), at(1)).due
+    assert due(timeline("20260101000000.deltacommit"), asked("TIME_ELAPSED", 1, 59), InstantTime(at(1))).due
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ import pytest
 import hoodie
 from hoodie.errors import CommitConflict, ConfigError, TableNotFound
 from hoodie.timeline import clock
+from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
 from tests.support.cli import Run
 from tests.support.tables import small_rows
@@ -142,7 +143,7 @@ def test_a_savepoint_keeps_what_was_deleted(tmp_path: Path, at: At) -> None:
     gone(pair, "eu")
     one_region(pair, "apac", 60)
     hoodie.clean_table(str(pair.path), options={"hoodie.cleaner.commits.retained": 1})
-    hoodie.restore_table(str(pair.path), saved)
+    hoodie.restore_table(str(pair.path), InstantTime(saved))
     rows = hoodie.read_table(str(pair.path), meta=False)
     assert set(rows.column("region").to_pylist()) == set(REGIONS)
 

@@ -14,6 +14,7 @@ from hoodie.metadata.state import begun_indexes
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.time import InstantTime
 from hoodie.write.kept.partitions import KEPT_PARTITIONS
 from tests.support.faults import Change, Faults, InjectedFault, die_at, injected
 from tests.support.metadata import KEPT, disagreements, has_metadata_table, misled
@@ -209,7 +210,7 @@ def test_it_compacts_itself(tmp_path: Path, kind: str) -> None:
 )
 def test_a_restore_makes_it_again(history: History, options: dict[str, Any]) -> None:
     first, *_ = history.commits()
-    result = hoodie.restore_table(str(history.path), first, options=options)
+    result = hoodie.restore_table(str(history.path), InstantTime(first), options=options)
     assert (result.metadata_table_removed, result.warnings) == (False, [])
     agrees(history)
     history.back_to(first)
@@ -224,13 +225,13 @@ def test_a_restore_that_fails_leaves_it_to_the_next_writer(history: History) -> 
     first, path = history.commits()[0], str(history.path)
     faults = Faults(at=1, of=lambda change: change.path.endswith(".restore"), once=True)
     with pytest.raises(InjectedFault), injected(faults):
-        hoodie.restore_table(path, first)
+        hoodie.restore_table(path, InstantTime(first))
     props = properties.load(STORAGE, path)
     assert (props.metadata_partitions, begun_indexes(props)) == ((), ("files",))
     assert not has_metadata_table(path)
     making = Faults(at=1, of=lambda change: "/metadata/" in change.path, once=True)
     with injected(making):
-        result = hoodie.restore_table(path, first)
+        result = hoodie.restore_table(path, InstantTime(first))
     assert result.status == "restored"
     assert "could not be made again" in " ".join(result.warnings)
     history.back_to(first)

@@ -15,6 +15,7 @@ import pytest
 import hoodie
 from hoodie.cli.command import main
 from hoodie.errors import ConfigError, InputError, StorageError
+from hoodie.timeline.time import InstantTime
 from tests.conftest import require
 from tests.support.tiers import crossed_but, full_but
 from tests.unit.write.support import listing
@@ -31,8 +32,8 @@ ON_PATHS: dict[str, Callable[[Any], Any]] = {
     "write_table": lambda path: hoodie.write_table(ROWS, path, options=OPTIONS),
     "delete_partitions": lambda path: hoodie.delete_partitions(path, "x"),
     "rollback_table": lambda path: hoodie.rollback_table(path, "20260101000000000"),
-    "restore_table": lambda path: hoodie.restore_table(path, "20260101000000000"),
-    "delete_savepoint": lambda path: hoodie.delete_savepoint(path, "20260101000000000"),
+    "restore_table": lambda path: hoodie.restore_table(path, InstantTime("20260101000000000")),
+    "delete_savepoint": lambda path: hoodie.delete_savepoint(path, InstantTime("20260101000000000")),
     **{
         name: getattr(hoodie, name)
         for name in (

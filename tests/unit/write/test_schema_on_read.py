@@ -14,6 +14,7 @@ import pytest
 import hoodie
 from hoodie.errors import ConfigError, SchemaError, TableError, ValidationFailed
 from hoodie.format.internal_schema import parse_history
+from hoodie.timeline.time import InstantTime
 from tests.support.arrow import pc
 from tests.support.evolved import changed, commits, rename
 from tests.support.rows import assert_same_rows
@@ -287,12 +288,12 @@ def test_parquet_log_blocks_are_read_by_the_names_of_their_schema(table: Path) -
 def test_a_restore_takes_the_columns_back(table: Path) -> None:
     before = rows_of(table)
     then = commits(table)[-1]
-    hoodie.savepoint_table(str(table), then)
+    hoodie.savepoint_table(str(table), InstantTime(then))
     rename(table, "title", "label")
     now = rows_of(table)
     more = changed(now, ["k003"], 50, {"label": "ours"}).append_column("more", pa.array(["x"]))
     hoodie.write_table(more, str(table))
-    hoodie.restore_table(str(table), then)
+    hoodie.restore_table(str(table), InstantTime(then))
     assert_same_rows(rows_of(table), before)
     newer = changed(before, ["k003"], 60, {"title": "after"}).append_column("other", pa.array([1]))
     result = hoodie.write_table(newer, str(table))

@@ -16,6 +16,7 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.table.view import BaseFile, FileSlice, LogFile
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.commit_details import base_file_totals
+from hoodie.timeline.time import InstantTime
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.plan import resolve
@@ -46,10 +47,10 @@ def _file(partition: str, size: int, name: str = "", *, logs: int = 0) -> FileSl
     """A slice with a base file of this size and so many logs."""
     file_id, instant = name or new_file_id(), "20240101000000000"
     base = f"{file_id}_0-0-0_{instant}.parquet"
-    file = BaseFile(partition, f"/t/{partition}/{base}", base, file_id, instant, size)
-    names = [LogFileName(file_id, instant, version, "0-0-0") for version in range(1, logs + 1)]
+    file = BaseFile(partition, f"/t/{partition}/{base}", base, file_id, InstantTime(instant), size)
+    names = [LogFileName(file_id, InstantTime(instant), version, "0-0-0") for version in range(1, logs + 1)]
     log_files = (LogFile.of(partition, f"/t/{partition}/{name}", name, 10) for name in names)
-    return FileSlice(partition, file_id, instant, file, tuple(log_files))
+    return FileSlice(partition, file_id, InstantTime(instant), file, tuple(log_files))
 
 
 def _profile(groups: dict[tuple[str, str], int], *files: FileSlice, row_bytes: int = 100) -> WorkloadProfile:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hoodie.format.hfile_records import KEY_FIELD
+from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.keys import file_key
 from hoodie.metadata.record_schema import column_type
 from hoodie.metadata.records import Records
@@ -26,7 +27,7 @@ class Filter:
     kind: str = ""
 
 
-def filter_records(instant: str, filters: Sequence[Filter]) -> Records:
+def filter_records(instant: InstantTime, filters: Sequence[Filter]) -> Records:
     values = [
         {
             "type": item.kind,

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hoodie.config.key import Config
+from hoodie.format.instant_time import InstantTime
 from hoodie.services.archive.settings import BEYOND_SAVEPOINT, MAX_COMMITS, MIN_COMMITS
 from hoodie.services.compaction.settings import MAX_DELTA_COMMITS, TRIGGER, Trigger
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from hoodie.timeline.time import REQUESTED
 
 _WRITES = frozenset({*COMMIT_ACTIONS, Action.COMPACTION, Action.LOGCOMPACTION})
 #: counted on their own: they may be older or newer than the commits that stay
@@ -20,7 +22,7 @@ _APART = (Action.CLEAN, Action.ROLLBACK)
 class Hold:
     """Commits at or after `time` stay, for the reason `why`."""
 
-    time: str
+    time: InstantTime
     why: str
 
 
@@ -36,10 +38,10 @@ class Facts:
     counts, of a table with schema-on-read evolution; it is called only where commits would be archived.
     """
 
-    earliest: str | None = None
+    earliest: InstantTime | None = None
     replaced_left: Callable[[Instant], bool] = lambda instant: False
     archived: Callable[[Instant], bool] = lambda instant: False
-    metadata_compaction: str | None = None
+    metadata_compaction: InstantTime | None = None
     merge_on_read: bool = False
     schema_commit: Callable[[], str | None] = lambda: None
 
@@ -72,7 +74,7 @@ def choose(timeline: Timeline, config: Config, facts: Facts) -> Choice:
     return Choice(tuple(chosen), reason, held, least, most)
 
 
-def limits(timeline: Timeline, config: Config, earliest: str | None) -> tuple[int, int]:
+def limits(timeline: Timeline, config: Config, earliest: InstantTime | None) -> tuple[int, int]:
     """How many commits stay at least, and above how many some are archived: the settings, or what the cleaner
     needs.
 
@@ -99,7 +101,9 @@ def holds(timeline: Timeline, config: Config, facts: Facts) -> Iterator[Hold]:
         yield Hold(before or pending.time, f"pending {pending.action.value} {pending.time}")
     schema_commit = facts.schema_commit()
     if schema_commit is not None:
-        yield Hold(schema_commit, f"commit {schema_commit}, by which the table's columns are known")
+        yield Hold(
+            InstantTime(schema_commit), f"commit {schema_commit}, by which the table's columns are known"
+        )
     if facts.merge_on_read and config[TRIGGER] in (Trigger.NUM_COMMITS, Trigger.NUM_AND_TIME):
         oldest = _oldest_for_compaction(timeline, config[MAX_DELTA_COMMITS])
         if oldest is not None:
@@ -121,7 +125,7 @@ def _commits(
     excess = len(wanted) - least if len(commits) > most else 0
     wanted = wanted[: max(0, excess, begun)]
     found = list(holds(timeline, config, facts))
-    bound = min((hold.time for hold in found), default=None)
+    bound = REQUESTED.first(hold.time for hold in found)
     chosen = timeline.before(bound, wanted)
     left = next(
         (item for item in chosen if item.action is Action.REPLACECOMMIT and facts.replaced_left(item)), None
@@ -147,7 +151,7 @@ def _begun(instants: Sequence[Instant], facts: Facts) -> int:
     return next(kept, len(instants))
 
 
-def _oldest_for_compaction(timeline: Timeline, wanted: int) -> str | None:
+def _oldest_for_compaction(timeline: Timeline, wanted: int) -> InstantTime | None:
     """The commit from which on delta commits are counted for the next compaction; it must stay countable."""
     compactions = timeline.filter([Action.COMMIT], completed=True)
     deltas = timeline.filter([Action.DELTACOMMIT])
@@ -161,13 +165,17 @@ def _oldest_for_compaction(timeline: Timeline, wanted: int) -> str | None:
     return start if len(since) < wanted else since[len(since) - wanted].time
 
 
-def _last_before(timeline: Timeline, time: str) -> str | None:
+def _last_before(timeline: Timeline, time: InstantTime) -> InstantTime | None:
     before = [instant.time for instant in timeline.before(time, timeline.commits())]
     return before[-1] if before else None
 
 
 def _reason(timeline: Timeline, held: tuple[Hold, ...], most: int) -> str:
-    return f"held back by {min(held, key=lambda hold: hold.time).why}" if held else counts(timeline, most)
+    return (
+        f"held back by {min(held, key=lambda hold: REQUESTED.key(hold.time)).why}"
+        if held
+        else counts(timeline, most)
+    )
 
 
 def counts(timeline: Timeline, most: int) -> str:

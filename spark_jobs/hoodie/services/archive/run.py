@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from hoodie.errors import AlreadyExists, TableError, TableNotFound
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.progress import ProgressCallback
 from hoodie.services.archive import merge
@@ -48,8 +49,9 @@ from hoodie.timeline.archived import (
 from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.time import NO_TIME, REQUESTED
 from hoodie.write import reconcile
 
 _ATTEMPTS = 20
@@ -226,13 +228,13 @@ def _changed_ms(timeline: Timeline, instant: Instant) -> int:
 def _delete(storage: Storage, timeline: Timeline, files: list[Instant]) -> None:
     """Deletes pending states first: what a killed run leaves never looks like a pending instant."""
     for done in (False, True):
-        stage = sorted(item for item in files if item.completed is done)
+        stage = in_order(item for item in files if item.completed is done)
         storage.delete_many([timeline.path(instant) for instant in stage])
 
 
 def _sweep_aux(table: Table, archived: Iterable[Instant]) -> None:
     """Copies of compaction plans, which releases before table version 6 kept in `.aux`."""
-    newest = max((item.time for item in archived if item.action is not Action.CLEAN), default="")
+    newest = REQUESTED.last(item.time for item in archived if item.action is not Action.CLEAN)
     for item in table.storage.list(join(meta_path(table.base_path), ".aux")):
         found = None if item.is_dir else ONE.parse(item.name)
         if found is not None and not found.is_after(newest):
@@ -278,7 +280,7 @@ def _newest(storage: Storage, folder: str) -> set[Instant]:
     return {entry.instant for entry in read_file(storage, existing[-1].path)} if existing else set()
 
 
-def _metadata_compaction(target: ServiceTable) -> str | None:
+def _metadata_compaction(target: ServiceTable) -> InstantTime | None:
     """The newest compaction of the metadata table: instants after it are still needed there."""
     if not target.props.get(properties.METADATA_PARTITIONS):
         return None
@@ -287,7 +289,7 @@ def _metadata_compaction(target: ServiceTable) -> str | None:
     except TableNotFound:
         return None
     done = metadata.filter([Action.COMMIT, Action.REPLACECOMMIT], completed=True)
-    return done[-1].time if done else ""
+    return done[-1].time if done else NO_TIME
 
 
 def _unmerged(target: ServiceTable, folder: str, names: Collection[str]) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.timeline.active import meta_path
@@ -22,7 +23,7 @@ _NAME = "airflow-examined.json"
 class Examined:
     """Nothing that commits before `earliest` left behind can be deleted, as long as these savepoints stay."""
 
-    earliest: str
+    earliest: InstantTime
     savepoints: tuple[str, ...]
 
     @classmethod
@@ -32,7 +33,7 @@ class Examined:
             value = json.loads(storage.read(join(_folder(base_path), _NAME)))
             earliest, savepoints = value["earliest"], value["savepoints"]
             if isinstance(earliest, str) and isinstance(savepoints, list):
-                return cls(earliest, tuple(map(str, savepoints)))
+                return cls(InstantTime(earliest), tuple(map(str, savepoints)))
         except (FileNotFoundError, ValueError, TypeError, KeyError, RecursionError):
             pass
         return None

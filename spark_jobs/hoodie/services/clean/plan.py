@@ -10,6 +10,7 @@ from typing import Any
 
 from hoodie.codec.avro import read_record
 from hoodie.config.key import Config
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.services.clean.examined import Examined
 from hoodie.services.clean.policy import Retention
@@ -23,6 +24,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 _LISTERS = 8
 #: commits since the last clean, up to which it alone says where to look
@@ -83,22 +85,22 @@ class View:
         return len(timeline.after(last.last_completed, timeline.commits())) <= _RECENT
 
     @cached_property
-    def since(self) -> str | None:
+    def since(self) -> InstantTime | None:
         """The commit from which on commits may have left behind what can be deleted; None: any."""
-        known = list[str]()
+        known = list[InstantTime]()
         if self.last is not None and self._is_known(self.last.earliest, self.last.savepoints):
             known.append(self.last.earliest)
         found = None if self.recent else Examined.read(self.storage, self.timeline.base_path)
         if found is not None and self._is_noted(found):
             known.append(found.earliest)
-        return max(known, default=None)
+        return REQUESTED.last(known)
 
     def _is_noted(self, found: Examined) -> bool:
         """A note without its commit is of a table that was restored since, or says what no clean found."""
         there = any(item.time == found.earliest for item in self.timeline.commits())
         return there and self._is_known(found.earliest, found.savepoints)
 
-    def _is_known(self, earliest: str, savepoints: Iterable[str]) -> bool:
+    def _is_known(self, earliest: InstantTime, savepoints: Iterable[str]) -> bool:
         """Where a savepoint was deleted since, files of any partition may be deletable."""
         timeline = self.timeline
         if not earliest or timeline.first_time is None or timeline.is_archived(earliest):
@@ -109,7 +111,7 @@ class View:
 def why_not_due(view: View, config: Config) -> str:
     """ "" when it is time for a clean. Files that the last clean could not delete make it time, too."""
     wanted = config[MAX_COMMITS]
-    since = view.last.last_completed if view.last else ""
+    since = view.last.last_completed if view.last else NO_TIME
     commits = len(view.timeline.after(since, view.timeline.commits()))
     if commits >= wanted or view.failed:
         return ""
@@ -141,7 +143,7 @@ def make(view: View, retention: Retention, config: Config) -> DuePlan[CleanPlan]
             partition: tuple(CleanFile(file.path) for file in group) for partition, group in files.items()
         },
         earliest=ActionInstant.of(earliest) if earliest else None,
-        last_completed=commits[-1].time if commits else "",
+        last_completed=commits[-1].time if commits else NO_TIME,
         delete_partitions=tuple(item.partition for item in cleans if item.folder and item.partition),
         extra_metadata={SAVEPOINTED: ",".join(view.savepoints)}
         if view.savepoints and view.partitioned
@@ -215,20 +217,20 @@ def needed_slices(timeline: Timeline, storage: Storage) -> Iterator[tuple[Group,
 def _oldest(pairs: Iterable[tuple[Group, str]]) -> dict[Group, str]:
     found: dict[Group, str] = {}
     for group, time in pairs:
-        found[group] = min(time, found.get(group, time))
+        found[group] = min(time, found.get(group, time), key=REQUESTED.key)
     return found
 
 
-def _slice_instant(item: dict[str, Any]) -> str:
+def _slice_instant(item: dict[str, Any]) -> InstantTime:
     """The base instant of a HoodieSliceInfo; "", before all others, where no file name has one."""
     base = BaseFileName.parse(_bare(item["dataFilePath"] or ""))
     if base is not None:
         return base.instant
     logs = [LogFileName.parse(_bare(path)) for path in item["deltaFilePaths"] or ()]
-    return min((log.base_instant for log in logs if log is not None), default="")
+    return REQUESTED.first(log.base_instant for log in logs if log is not None) or NO_TIME
 
 
-def _partitions(view: View, earliest: str | None, incremental: bool) -> list[str]:
+def _partitions(view: View, earliest: InstantTime | None, incremental: bool) -> list[str]:
     """Where there can be something to delete.
 
     What commits before the instant that the last clean kept have left behind is gone, so that the commits
@@ -242,7 +244,7 @@ def _partitions(view: View, earliest: str | None, incremental: bool) -> list[str
     return sorted(found)
 
 
-def _between(view: View, since: str, earliest: str) -> list[Instant]:
+def _between(view: View, since: InstantTime, earliest: InstantTime) -> list[Instant]:
     commits = view.timeline.commits()
     return [item for item in commits if item.is_before(earliest) and not item.is_before(since)]
 
@@ -256,7 +258,7 @@ def _touched(timeline: Timeline, storage: Storage, instant: Instant) -> set[str]
 
 
 def _choose(
-    view: View, retention: Retention, earliest: str | None, partitions: Sequence[str]
+    view: View, retention: Retention, earliest: InstantTime | None, partitions: Sequence[str]
 ) -> list[PartitionClean]:
     def one(partition: str) -> PartitionClean:
         items: Sequence[FileInfo] = view.listing(partition)

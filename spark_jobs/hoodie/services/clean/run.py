@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hoodie.errors import CommitConflict, HoodieError
+from hoodie.format.instant_time import InstantTime
 from hoodie.services.clean.examined import Examined
 from hoodie.services.clean.execute import CleanedPlan, execute, read_plan
 from hoodie.services.clean.plan import (
@@ -28,6 +29,7 @@ from hoodie.table.features import Feature, refuse
 from hoodie.timeline.active import Timeline, delete_states
 from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.time import NO_TIME
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,7 @@ class CleanResult(ServiceResult):
     scheduled: str
     cleaned: list[str]
     pending: list[str]
-    earliest: str
+    earliest: InstantTime
     partitions: list[str]
     deleted_partitions: list[str]
     num_files: int
@@ -71,7 +73,7 @@ class Cleaning(PlannedService[CleanPlan, CleanedPlan]):
     def read_plan(self, instant: Instant) -> CleanPlan | None:
         return read_plan(self.target, instant, remove=False)
 
-    def plan_now(self, timeline: Timeline, now: str | None) -> DuePlan[CleanPlan]:
+    def plan_now(self, timeline: Timeline, now: InstantTime | None) -> DuePlan[CleanPlan]:
         target = self.target
         retention = Retention.of(target.config, int(time.time() * 1000), target.props.timeline_utc)
         reason = why_nothing(timeline, retention)
@@ -124,7 +126,7 @@ def clean(request: PlannedRequest) -> CleanResult:
     return CleanResult(
         **service.report(done, request.mode, request.dry_run),
         policy=last.policy if last else Retention.of(target.config, 0, True).policy.value,
-        earliest=last.earliest.time if last and last.earliest else "",
+        earliest=last.earliest.time if last and last.earliest else NO_TIME,
         partitions=sorted({partition for plan in plans for partition in plan.files}),
         deleted_partitions=_deleted_partitions(done.executed, plans),
         num_files=_num_files(done.executed, plans),

@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import LogFileName
 from hoodie.services.clean.policy import Retention
 from hoodie.storage import FileInfo
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.table.view import FileSlice, TimelineView, file_slices
+from hoodie.timeline.time import REQUESTED
 
 #: (partition path, file id)
 Group = tuple[str, str]
@@ -42,7 +44,7 @@ class Slice:
     """All files of one version of a file group."""
 
     file_id: str
-    instant: str
+    instant: InstantTime
     files: tuple[FileInfo, ...]
 
 
@@ -93,7 +95,7 @@ def choose(found: PartitionFiles, retention: Retention, earliest: str | None, ho
         replaced = holds.replaced.get((found.partition, file_id))
         if replaced is None:
             chosen = list(_superseded(group, retention, earliest, holds, (found.partition, file_id)))
-        elif earliest is None or replaced < earliest:
+        elif earliest is None or REQUESTED.before(replaced, earliest):
             chosen = [item for item in group if _free(item, holds, (found.partition, file_id))]
         else:
             chosen = []
@@ -107,19 +109,20 @@ def _superseded(
 ) -> Iterator[Slice]:
     if earliest is None:
         needed = holds.needed.get(key)
-        rest = [item for item in group if needed is None or item.instant < needed]
+        rest = [item for item in group if needed is None or REQUESTED.before(item.instant, needed)]
         keep = retention.versions - (needed is not None)
         yield from (item for item in rest[max(keep, 0) :] if _free(item, holds, key))
         return
-    before = next((item.instant for item in group if item.instant < earliest), None)
+    before = next((item.instant for item in group if REQUESTED.before(item.instant, earliest)), None)
     for item in group[1:]:
-        if item.instant < earliest and item.instant != before and _free(item, holds, key):
+        older = REQUESTED.before(item.instant, earliest) and item.instant != before
+        if older and _free(item, holds, key):
             yield item
 
 
 def _free(item: Slice, holds: Holds, key: Group) -> bool:
     needed = holds.needed.get(key)
-    if needed is not None and item.instant >= needed:
+    if needed is not None and REQUESTED.since(item.instant, needed):
         return False
     return not any(file.name in holds.savepointed for file in item.files)
 

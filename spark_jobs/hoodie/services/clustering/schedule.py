@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from hoodie.config.key import Config
+from hoodie.format.instant_time import InstantTime
 from hoodie.read.verify import refuse_damaged
 from hoodie.services.clustering import resize, strategy, trigger
 from hoodie.services.clustering.order import Order, refuse_repeated
@@ -38,6 +39,7 @@ from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import NO_TIME
 
 _LISTERS = 8
 #: whether rewriting slices into so many files would change nothing
@@ -133,7 +135,7 @@ def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan
     refuse_repeated(config[SORT_COLUMNS])
     order = Order.of(params(config), config)
     if order is not None:
-        order.check(rewrite_context(target, "", "cluster").file_schema)
+        order.check(rewrite_context(target, NO_TIME, "cluster").file_schema)
     snapshot, listing = TimelineView.of(timeline, storage), StorageListing(storage, base_path)
     settled = _settled(timeline, storage, config)
     if resize.ringed(target, timeline):
@@ -172,7 +174,7 @@ def _settled(timeline: Timeline, storage: Storage, config: Config) -> Settled:
     wanted = params(config)
 
     @cache
-    def made_so(instant: str) -> bool:
+    def made_so(instant: InstantTime) -> bool:
         found = Instant(instant, Action.REPLACECOMMIT, State.COMPLETED)
         if found not in timeline.instants:
             return False

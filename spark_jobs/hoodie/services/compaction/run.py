@@ -14,6 +14,7 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.compaction_plan import TOTAL_LOG_FILES_SIZE, CompactionOperation, CompactionPlan
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.time import InstantTime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class Compaction(RewriteService[CompactionPlan]):
     def read_plan(self, instant: Instant) -> CompactionPlan:
         return read_plan(self.target, instant)
 
-    def plan_now(self, timeline: Timeline, now: str | None) -> DuePlan[CompactionPlan]:
+    def plan_now(self, timeline: Timeline, now: InstantTime | None) -> DuePlan[CompactionPlan]:
         return plan_now(self.target, timeline, now)
 
     def content(self, plan: CompactionPlan) -> bytes:
@@ -62,7 +63,9 @@ def compact(request: RewriteRequest) -> CompactionResult:
     target = ServiceTable.open(request.table, request.options, request.extra_metadata)
     check(target)
     service = Compaction(target, request.engine, request.progress)
-    done = service.run(request.mode, request.instant, request.dry_run)
+    done = service.run(
+        request.mode, InstantTime(request.instant) if request.instant else None, request.dry_run
+    )
     operations = [item for plan in done.plans.values() for item in plan.operations]
     return CompactionResult(
         **service.report(done, request.mode, request.dry_run),

@@ -24,6 +24,7 @@ from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from hoodie.timeline.instant import Action
+from hoodie.timeline.time import InstantTime
 
 _LISTERS = 8
 
@@ -48,7 +49,9 @@ def plan(
     return DuePlan(CompactionPlan(chosen))
 
 
-def plan_now(target: ServiceTable, timeline: Timeline, now: str | None = None) -> DuePlan[CompactionPlan]:
+def plan_now(
+    target: ServiceTable, timeline: Timeline, now: InstantTime | None = None
+) -> DuePlan[CompactionPlan]:
     """What a compaction scheduled at the instant `now` would do, if one is due. Raises TableError for slices
     of it that lack files.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hoodie.config.key import Config
+from hoodie.format.instant_time import InstantTime
 from hoodie.services.compaction.settings import MAX_DELTA_COMMITS, MAX_DELTA_SECONDS, TRIGGER, Trigger
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import parse_instant
@@ -24,7 +25,7 @@ class Since:
     """What happened since the last compaction. `instant` is that one, or the first delta commit."""
 
     commits: int
-    instant: str
+    instant: InstantTime
 
     @classmethod
     def last_compaction(cls, timeline: Timeline, or_request: bool = False) -> Since | None:
@@ -39,7 +40,7 @@ class Since:
         return cls(len(deltas), deltas[0].time) if deltas else None
 
 
-def due(timeline: Timeline, config: Config, now: str) -> Due:
+def due(timeline: Timeline, config: Config, now: InstantTime) -> Due:
     """Whether a compaction is due at the instant `now`."""
     trigger: Trigger = config[TRIGGER]
     since = Since.last_compaction(timeline, trigger is Trigger.NUM_COMMITS_AFTER_LAST_REQUEST)

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from hoodie.errors import AlreadyExists, ConfigError, TableBusy
+from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.indexing import index_plans, indexes_under_way, planned_indexes
 from hoodie.progress import ProgressCallback
 from hoodie.services.service_table import ServiceTable
@@ -20,6 +21,7 @@ from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, begin_instant
 from hoodie.timeline.index_plan import IndexMetadata, IndexPlan, IndexTarget
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.time import NO_TIME
 from hoodie.write.kept import KeptPartition
 from hoodie.write.kept.beside import MakingBeside
 from hoodie.write.kept.partitions import kept_partitions
@@ -156,9 +158,9 @@ def refuse_pending(target: ServiceTable, timeline: Timeline) -> None:
     )
 
 
-def _contiguous(timeline: Timeline) -> str:
+def _contiguous(timeline: Timeline) -> InstantTime:
     """The newest commit before which none is pending; "" for none."""
     writes = [item for item in timeline if item.comparable_action in COMMIT_ACTIONS]
     first = next((item.time for item in writes if not item.completed), None)
     done = [item.time for item in writes if item.completed and (first is None or item.is_before(first))]
-    return done[-1] if done else ""
+    return done[-1] if done else NO_TIME

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hoodie.errors import ConfigError, TableBusy
+from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.indexing import forget_plans, indexes_under_way, planned_indexes
 from hoodie.metadata.settings import METADATA_ENABLE
 from hoodie.metadata.state import begun_indexes, index_states
@@ -66,7 +67,7 @@ class _Work:
     drop: tuple[str, ...] = ()
     make: tuple[str, ...] = ()
     reason: str = ""
-    instants: tuple[str, ...] = ()
+    instants: tuple[InstantTime, ...] = ()
 
 
 def index(request: IndexRequest) -> IndexResult:

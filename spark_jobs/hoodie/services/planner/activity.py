@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
@@ -22,7 +23,7 @@ class Pending:
     its newest file was written. owner: the process that is, or was, at work on it, "" when unknown.
     """
 
-    instant: str
+    instant: InstantTime
     action: str
     state: str
     verdict: str
@@ -40,9 +41,9 @@ class Activity:
     """
 
     timeline: Timeline
-    live: Mapping[str, HeartbeatFile]
-    dead: Mapping[str, HeartbeatFile]
-    plans: frozenset[str]
+    live: Mapping[InstantTime, HeartbeatFile]
+    dead: Mapping[InstantTime, HeartbeatFile]
+    plans: frozenset[InstantTime]
     now_ms: int
 
     @classmethod

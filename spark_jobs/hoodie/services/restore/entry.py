@@ -16,6 +16,7 @@ from hoodie.services.results import ServiceResult
 from hoodie.services.service_table import ServiceTable
 from hoodie.text import plural
 from hoodie.timeline.instant import Action
+from hoodie.timeline.time import NO_TIME
 
 
 class RestoreEntry(PlannerEntry):
@@ -45,7 +46,7 @@ def finish_restore(request: Request) -> ServiceResult:
     found = begun(timeline, target)
     if found is None:
         past, seconds = last(timeline, target), time.monotonic() - started
-        point = past.point if past else ""
+        point = past.point if past else NO_TIME
         return skipped(target, point, past, request.dry_run, "no restore is pending", seconds)
     if found.point is None:
         raise TableError(

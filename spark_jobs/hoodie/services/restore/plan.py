@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hoodie.errors import ConfigError, TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.services.archive.commits import archived_commits
 from hoodie.services.rollback.eligibility import refuse_savepoints
 from hoodie.services.rollback.retained_slices import lost_slices, refuse_lost
@@ -13,6 +14,7 @@ from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, Kind, State
 from hoodie.timeline.plans import InstantInfo
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 _SHOWN = 5
 #: what a restore takes back; cleans, savepoints and rollbacks are no part of it
@@ -25,7 +27,7 @@ class Begun:
 
     instant: Instant
     plan: RestorePlan
-    point: str | None
+    point: InstantTime | None
 
 
 def begun(timeline: Timeline, target: ServiceTable) -> Begun | None:
@@ -53,8 +55,8 @@ def begun(timeline: Timeline, target: ServiceTable) -> Begun | None:
 class Last:
     """The newest completed restore; `point` is "" where its plan does not contain it."""
 
-    time: str
-    point: str
+    time: InstantTime
+    point: InstantTime
     partitions: tuple[str, ...]
 
 
@@ -71,10 +73,10 @@ def last(timeline: Timeline, target: ServiceTable) -> Last | None:
         return None
     rollbacks = [rollback for group in metadata.rollbacks.values() for rollback in group]
     partitions = sorted({partition for rollback in rollbacks for partition in rollback.partitions})
-    return Last(done[-1].time, plan.point or "", tuple(partitions))
+    return Last(done[-1].time, plan.point or NO_TIME, tuple(partitions))
 
 
-def make(target: ServiceTable, timeline: Timeline, point: str) -> RestorePlan:
+def make(target: ServiceTable, timeline: Timeline, point: InstantTime) -> RestorePlan:
     """All later writes, newest first, and before them pending clusterings, as Apache Hudi has it.
 
     An empty plan where there is none. Raises ConfigError where there is no such commit, and TableError where
@@ -85,7 +87,8 @@ def make(target: ServiceTable, timeline: Timeline, point: str) -> RestorePlan:
         raise _no_commit(target, timeline, point, commits)
     later = timeline.after(point, reversed(timeline.filter(_WRITES)))
     refuse_savepoints(timeline, [item.time for item in later], "taken back")
-    archived = sorted(instant.time for instant in archived_commits(target) if instant.is_after(point))
+    times = (instant.time for instant in archived_commits(target) if instant.is_after(point))
+    archived = sorted(times, key=REQUESTED.key)
     if archived:
         raise TableError(
             f"the table can't go back to {point}: later commits are archived already ({_listed(archived)}). "
@@ -103,14 +106,16 @@ def _is_pending_clustering(timeline: Timeline, target: ServiceTable, instant: In
     return not instant.completed and timeline.kind(instant, target.storage) is Kind.CLUSTERING
 
 
-def _savepoint_before(timeline: Timeline, plan: RestorePlan) -> str | None:
+def _savepoint_before(timeline: Timeline, plan: RestorePlan) -> InstantTime | None:
     """The savepoint that a plan of version 1 goes back to: the newest one before all that it takes back."""
-    first = min((info.time for info in plan.instants), default=None)
+    first = REQUESTED.first(info.time for info in plan.instants)
     saved = [item.time for item in timeline.filter([Action.SAVEPOINT]) if item.is_before(first)]
     return saved[-1] if saved else None
 
 
-def _no_commit(target: ServiceTable, timeline: Timeline, point: str, commits: list[str]) -> ConfigError:
+def _no_commit(
+    target: ServiceTable, timeline: Timeline, point: InstantTime, commits: list[InstantTime]
+) -> ConfigError:
     if any(instant.time == point for instant in archived_commits(target)):
         why = f"commit {point} of {target.base_path} is archived"
     else:
@@ -122,6 +127,6 @@ def _no_commit(target: ServiceTable, timeline: Timeline, point: str, commits: li
     )
 
 
-def _listed(times: list[str]) -> str:
+def _listed(times: list[InstantTime]) -> str:
     more = f", and {len(times) - _SHOWN} more" if len(times) > _SHOWN else ""
     return ", ".join(times[:_SHOWN]) + more

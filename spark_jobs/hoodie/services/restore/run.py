@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError
+from hoodie.format.instant_time import InstantTime
 from hoodie.progress import ProgressCallback
 from hoodie.services.restore import plan as plans
 from hoodie.services.restore.plan import Begun, Last
@@ -32,6 +33,7 @@ from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan
 from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
+from hoodie.timeline.time import REQUESTED
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
 from hoodie.write.transaction import Transaction
@@ -49,7 +51,7 @@ class RestoreResult(ServiceResult):
     to it. rolled_back: failed writes that were rolled back first.
     """
 
-    restored_to: str
+    restored_to: InstantTime
     undone: list[dict[str, str]]
     resumed: bool
     partitions: list[str]
@@ -78,7 +80,7 @@ def restore(request: RestoreRequest) -> RestoreResult:
     it has begun leaves a pending restore.
     """
     started = time.monotonic()
-    point, dry_run = request.instant, request.dry_run
+    point, dry_run = InstantTime(request.instant), request.dry_run
     target = ServiceTable.open(request.table, request.options)
     refuse(target.props, "restore", "restored", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
@@ -98,7 +100,7 @@ def restore(request: RestoreRequest) -> RestoreResult:
 
 
 def skipped(
-    target: ServiceTable, point: str, past: Last | None, dry_run: bool, reason: str, seconds: float
+    target: ServiceTable, point: InstantTime, past: Last | None, dry_run: bool, reason: str, seconds: float
 ) -> RestoreResult:
     """The result without work; `past` is the restore that made it needless."""
     return RestoreResult(
@@ -117,7 +119,7 @@ def skipped(
     )
 
 
-def _begun(target: ServiceTable, timeline: Timeline, point: str) -> Begun | None:
+def _begun(target: ServiceTable, timeline: Timeline, point: InstantTime) -> Begun | None:
     """The restore to continue. Raises ConfigError where that restores another commit."""
     found = plans.begun(timeline, target)
     if found is not None and found.point not in (None, point):
@@ -130,7 +132,7 @@ def _begun(target: ServiceTable, timeline: Timeline, point: str) -> Begun | None
     return found
 
 
-def _run(target: ServiceTable, point: str, progress: ProgressCallback, done: _Done) -> None:
+def _run(target: ServiceTable, point: InstantTime, progress: ProgressCallback, done: _Done) -> None:
     storage, base_path = target.storage, target.base_path
     started = time.monotonic()
     with target.transaction(progress) as transaction:
@@ -158,7 +160,7 @@ def _run(target: ServiceTable, point: str, progress: ProgressCallback, done: _Do
         transaction.resume_metadata_table()
 
 
-def _instant(target: ServiceTable, point: str, done: _Done) -> Instant:
+def _instant(target: ServiceTable, point: InstantTime, done: _Done) -> Instant:
     """The restore, with its plan on the timeline: the one that was begun, or a new one."""
     storage, base_path = target.storage, target.base_path
     timeline = target.timeline()
@@ -179,7 +181,11 @@ def _instant(target: ServiceTable, point: str, done: _Done) -> Instant:
 
 
 def _take_back(
-    target: ServiceTable, restore_time: str, transaction: Transaction, progress: ProgressCallback, done: _Done
+    target: ServiceTable,
+    restore_time: InstantTime,
+    transaction: Transaction,
+    progress: ProgressCallback,
+    done: _Done,
 ) -> None:
     """Roll back every instant of the plan that is left; rollbacks of them that were begun come first."""
     utc = target.props.timeline_utc
@@ -193,7 +199,8 @@ def _take_back(
             works.append(RollbackReport.of(target.table, [plan]))
             transaction.roll_back(replace(pending, plan=plan))
 
-    for time_, begun in sorted(rollback.begun(target.timeline(), target.storage).items(), reverse=True):
+    every = rollback.begun(target.timeline(), target.storage)
+    for time_, begun in sorted(every.items(), key=lambda item: REQUESTED.key(item[0]), reverse=True):
         if time_ in wanted:
             run(replace(begun, forget=True))
     for info in done.plan.instants:
@@ -225,7 +232,7 @@ def _planned(target: ServiceTable, timeline: Timeline, instants: Sequence[Instan
 
 
 def _rollbacks(
-    target: ServiceTable, restore_time: str, instants: Sequence[InstantInfo]
+    target: ServiceTable, restore_time: InstantTime, instants: Sequence[InstantInfo]
 ) -> dict[str, tuple[RollbackMetadata, ...]]:
     """What the rollbacks of a restore did, in its plan's order; those of a killed run, too."""
     timeline = target.timeline()
@@ -239,7 +246,7 @@ def _rollbacks(
     return {time_: tuple(group) for time_, group in found.items() if group}
 
 
-def _forget_rollbacks(target: ServiceTable, point: str, instants: Sequence[InstantInfo]) -> None:
+def _forget_rollbacks(target: ServiceTable, point: InstantTime, instants: Sequence[InstantInfo]) -> None:
     """Remove rollbacks after the point, the completed file last: none ever looks as if it were pending.
 
     Pending rollbacks of other instants stay, for the next write or rollback to finish.
@@ -254,7 +261,7 @@ def _forget_rollbacks(target: ServiceTable, point: str, instants: Sequence[Insta
 
 
 def _result(
-    target: ServiceTable, point: str, status: str, dry_run: bool, done: _Done, seconds: float
+    target: ServiceTable, point: InstantTime, status: str, dry_run: bool, done: _Done, seconds: float
 ) -> RestoreResult:
     work = done.work
     return RestoreResult(

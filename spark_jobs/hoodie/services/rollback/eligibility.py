@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hoodie.errors import ConfigError, TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import DATA_TYPES, BlockType
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import join
@@ -18,6 +19,7 @@ from hoodie.table.view import LogFile, TimelineView, log_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.time import NO_TIME
 from hoodie.write import rollback
 
 _SHOWN = 5
@@ -38,7 +40,7 @@ class Chosen:
     failed: bool = False
 
 
-def choose(target: ServiceTable, timeline: Timeline, time: str) -> Chosen:
+def choose(target: ServiceTable, timeline: Timeline, time: InstantTime) -> Chosen:
     """Raises ConfigError, TableError for an instant that can't be rolled back; the text has the next step."""
     rollback.refuse_restore(timeline, target.storage)
     begun = rollback.begun(timeline, target.storage, remove=False)
@@ -63,7 +65,7 @@ def choose(target: ServiceTable, timeline: Timeline, time: str) -> Chosen:
     return Chosen(write, forget=forget, failed=not forget)
 
 
-def choose_plan(target: ServiceTable, timeline: Timeline, time: str) -> Chosen:
+def choose_plan(target: ServiceTable, timeline: Timeline, time: InstantTime) -> Chosen:
     """A pending compaction, log compaction or clustering, to be rolled back with its plan.
 
     Raises ConfigError for another instant, and TableError for a compaction that rows were written on top of.
@@ -107,7 +109,9 @@ def refuse_built_upon(target: ServiceTable, timeline: Timeline, compaction: Inst
     kept = [log for log in found if _holds_rows(storage, log, snapshot)]
     if not kept:
         return
-    before = next((item.time for item in reversed(timeline.commits()) if item.is_before(compaction.time)), "")
+    before = next(
+        (item.time for item in reversed(timeline.commits()) if item.is_before(compaction.time)), NO_TIME
+    )
     back = f", or go back to before it: hoodie restore --instant {before}" if before else ""
     files = f"{len(kept)} log file{'' if len(kept) == 1 else 's'}"
     raise TableError(
@@ -132,7 +136,7 @@ def _holds_rows(storage: Storage, log: LogFile, snapshot: TimelineView) -> bool:
         )
 
 
-def rolled_back_by(timeline: Timeline, target: ServiceTable, time: str) -> RollbackMetadata | None:
+def rolled_back_by(timeline: Timeline, target: ServiceTable, time: InstantTime) -> RollbackMetadata | None:
     """The newest completed rollback of an instant."""
     for instant in reversed(timeline.filter([Action.ROLLBACK], completed=True)):
         done = RollbackMetadata.from_bytes(timeline.read(instant, target.storage))
@@ -141,7 +145,7 @@ def rolled_back_by(timeline: Timeline, target: ServiceTable, time: str) -> Rollb
     return None
 
 
-def later_plans(timeline: Timeline, target: ServiceTable, time: str) -> Iterator[Instant]:
+def later_plans(timeline: Timeline, target: ServiceTable, time: InstantTime) -> Iterator[Instant]:
     """Pending compactions and clusterings that were planned after a commit."""
     for instant in timeline.filter(_PLANS, completed=False):
         if instant.is_after(time) and _plans(timeline, target, instant):
@@ -155,7 +159,7 @@ def _plans(timeline: Timeline, target: ServiceTable, instant: Instant) -> bool:
 
 def _check_completed(target: ServiceTable, timeline: Timeline, instant: Instant) -> None:
     time, commits = instant.time, timeline.commits()
-    before = next((item.time for item in reversed(commits) if item.is_before(time)), "")
+    before = next((item.time for item in reversed(commits) if item.is_before(time)), NO_TIME)
     instead = f"; or go back to {before} at once: hoodie restore --instant {before}" if before else ""
     refuse_savepoints(timeline, [time], "rolled back")
     later = [item.time for item in timeline.after(time, commits)]
@@ -197,7 +201,7 @@ def refuse_savepoints(timeline: Timeline, times: list[str], what: str) -> None:
         )
 
 
-def _no_write(target: ServiceTable, timeline: Timeline, time: str, found: list[Instant]) -> Chosen:
+def _no_write(target: ServiceTable, timeline: Timeline, time: InstantTime, found: list[Instant]) -> Chosen:
     """Nothing to do, where the instant was rolled back before; else an error."""
     done = None if found else rolled_back_by(timeline, target, time)
     if done is not None:
@@ -217,7 +221,7 @@ def _no_write(target: ServiceTable, timeline: Timeline, time: str, found: list[I
     )
 
 
-def _listed(times: list[str]) -> str:
+def _listed(times: list[InstantTime]) -> str:
     more = f", and {len(times) - _SHOWN} more" if len(times) > _SHOWN else ""
     return ", ".join(times[:_SHOWN]) + more
 

@@ -11,13 +11,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName
 from hoodie.services.clean.pending import pending_files
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
-from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.instant import Action, Instant, in_order
+from hoodie.timeline.time import REQUESTED
 
 #: (partition path, file id)
 Group = tuple[str, str]
@@ -37,7 +39,9 @@ class Lost:
         return f"file group {self.file_id} of partition {self.partition!r}{slice_}"
 
 
-def lost_slices(table: Table, timeline: Timeline, point: str, undone: Sequence[Instant]) -> list[Lost]:
+def lost_slices(
+    table: Table, timeline: Timeline, point: InstantTime, undone: Sequence[Instant]
+) -> list[Lost]:
     """Slices of the table as of the commit `point` that are gone; `undone` are the instants after it.
 
     Reads the metadata of the completed ones, and lists the partitions that they changed.
@@ -53,7 +57,7 @@ def lost_slices(table: Table, timeline: Timeline, point: str, undone: Sequence[I
             if place != partition:
                 continue
             key = (file_id, instant)
-            times = {time for group, time in found if group == file_id and time <= point}
+            times = {time for group, time in found if group == file_id and REQUESTED.until(time, point)}
             if (instant and key not in found) or not times:
                 lost.append(Lost(partition, file_id, instant, to_be_cleaned.get(key, "")))
     return lost
@@ -78,12 +82,14 @@ def refuse_lost(lost: Sequence[Lost], what: str) -> None:
     )
 
 
-def _needed(timeline: Timeline, storage: Storage, point: str, undone: Sequence[Instant]) -> dict[Group, str]:
+def _needed(
+    timeline: Timeline, storage: Storage, point: InstantTime, undone: Sequence[Instant]
+) -> dict[Group, str]:
     """File groups that were there at `point` and were changed since -> their slice's instant, where the
     commit has it.
     """
     first: dict[Group, str | None] = {}
-    for instant in sorted(undone):
+    for instant in in_order(undone):
         if not instant.completed:
             continue
         try:
@@ -100,7 +106,7 @@ def _needed(timeline: Timeline, storage: Storage, point: str, undone: Sequence[I
             for partition, ids in metadata.partition_to_replace_file_ids.items():
                 for file_id in ids:
                     first.setdefault((partition, file_id), "")
-    return {group: time for group, time in first.items() if time is not None and time <= point}
+    return {group: time for group, time in first.items() if time is not None and REQUESTED.until(time, point)}
 
 
 def _slices(

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, NotRetained, TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join
 from hoodie.read.past import Past, needs_as_of
 from hoodie.services.clean.pending import pending_files, pending_plans
@@ -28,6 +29,7 @@ from hoodie.table.view import TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, begin_instant, delete_states
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.time import REQUESTED
 from hoodie.write import rollback
 from hoodie.write.operation import check_public
 from hoodie.write.transaction import Transaction
@@ -64,7 +66,7 @@ def savepoint(request: SavepointRequest) -> SavepointResult:
             "the request has no instant: --delete needs --instant; name that of the savepoint to delete "
             "(hoodie timeline lists the savepoints)"
         )
-    return delete_savepoint(request, request.instant)
+    return delete_savepoint(request, InstantTime(request.instant))
 
 
 def create_savepoint(request: SavepointRequest) -> SavepointResult:
@@ -81,7 +83,7 @@ def create_savepoint(request: SavepointRequest) -> SavepointResult:
     refuse(target.props, "save", "savepointed", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
     rollback.refuse_restore(timeline, target.storage)
-    commit = _commit(target, timeline, request.instant)
+    commit = _commit(target, timeline, InstantTime(request.instant) if request.instant is not None else None)
     saved = savepoint_of(timeline, target, commit)
     if saved is not None:
         by = f" by {saved.user}" if saved.user else ""
@@ -101,7 +103,7 @@ def create_savepoint(request: SavepointRequest) -> SavepointResult:
     return _result(target, "created", "create", False, commit, metadata, started)
 
 
-def delete_savepoint(request: SavepointRequest, instant: str) -> SavepointResult:
+def delete_savepoint(request: SavepointRequest, instant: InstantTime) -> SavepointResult:
     """Delete a savepoint: the cleaner and rollbacks may delete the files of its commit again. One that is not
     there is no error.
     """
@@ -123,7 +125,7 @@ def delete_savepoint(request: SavepointRequest, instant: str) -> SavepointResult
     return _result(target, status, "delete", dry_run, instant, saved, started)
 
 
-def savepoint_of(timeline: Timeline, target: ServiceTable, commit: str) -> SavepointMetadata | None:
+def savepoint_of(timeline: Timeline, target: ServiceTable, commit: InstantTime) -> SavepointMetadata | None:
     """The completed savepoint of a commit."""
     for instant in timeline.filter([Action.SAVEPOINT], completed=True):
         if instant.time == commit:
@@ -131,7 +133,7 @@ def savepoint_of(timeline: Timeline, target: ServiceTable, commit: str) -> Savep
     return None
 
 
-def _commit(target: ServiceTable, timeline: Timeline, instant: str | None) -> str:
+def _commit(target: ServiceTable, timeline: Timeline, instant: InstantTime | None) -> InstantTime:
     commits = [item.time for item in timeline.commits()]
     if not commits:
         raise ConfigError(f"{target.base_path} has no completed commit yet; write to it first")
@@ -146,7 +148,7 @@ def _commit(target: ServiceTable, timeline: Timeline, instant: str | None) -> st
     return instant
 
 
-def _refuse_cleaned(target: ServiceTable, timeline: Timeline, commit: str) -> None:
+def _refuse_cleaned(target: ServiceTable, timeline: Timeline, commit: InstantTime) -> None:
     """Apache Hudi's rule: not before what the last clean retains. Nor where files of the commit's state are
     missing: that clean's metadata does not show them where policies have changed. The newest state is always
     complete.
@@ -157,8 +159,8 @@ def _refuse_cleaned(target: ServiceTable, timeline: Timeline, commit: str) -> No
     last = last_clean(timeline, target.storage)
     kept = [last.earliest if last else commits[0]]
     kept += [plan.earliest.time for _, plan in pending_plans(timeline, target.storage) if plan.earliest]
-    earliest = max(kept)
-    if commit < earliest:
+    earliest = max(kept, key=REQUESTED.key)
+    if REQUESTED.before(commit, earliest):
         raise TableError(
             f"commit {commit} can't get a savepoint: the cleaner may have taken files of it, and keeps "
             f"everything from {earliest} on. Choose that commit or a later one",
@@ -174,7 +176,7 @@ def _refuse_cleaned(target: ServiceTable, timeline: Timeline, commit: str) -> No
         raise TableError(f"commit {commit} can't get a savepoint: {error.message}", instant=commit) from None
 
 
-def _files(target: ServiceTable, timeline: Timeline, commit: str) -> dict[str, tuple[str, ...]]:
+def _files(target: ServiceTable, timeline: Timeline, commit: InstantTime) -> dict[str, tuple[str, ...]]:
     """The files of the table as of the commit, by partition.
 
     Of a file group that is to be compacted these are those of the slice that the compaction reads, too: it
@@ -194,7 +196,7 @@ def _files(target: ServiceTable, timeline: Timeline, commit: str) -> dict[str, t
 
 
 def _refuse_going(
-    target: ServiceTable, timeline: Timeline, commit: str, files: Mapping[str, Sequence[str]]
+    target: ServiceTable, timeline: Timeline, commit: InstantTime, files: Mapping[str, Sequence[str]]
 ) -> None:
     for partition, name, clean in pending_files(timeline, target.storage):
         if name in files.get(partition, ()):
@@ -209,7 +211,7 @@ def _refuse_going(
 def _write(
     target: ServiceTable,
     transaction: Transaction,
-    commit: str,
+    commit: InstantTime,
     metadata: SavepointMetadata,
     before: Timeline,
 ) -> None:
@@ -232,10 +234,12 @@ def _write(
         raise
 
 
-def _refuse_undone(target: ServiceTable, commit: str, metadata: SavepointMetadata, before: Timeline) -> None:
+def _refuse_undone(
+    target: ServiceTable, commit: InstantTime, metadata: SavepointMetadata, before: Timeline
+) -> None:
     now = target.timeline()
     undoing = rollback.begun(now, target.storage, remove=False)
-    if not now.is_committed(commit) or any(time >= commit for time in undoing):
+    if not now.is_committed(commit) or any(REQUESTED.since(time, commit) for time in undoing):
         raise CommitConflict(f"commit {commit} is being rolled back; choose an earlier one", instant=commit)
     rollback.refuse_restore(now, target.storage)
     if now.filter([Action.CLEAN]) != before.filter([Action.CLEAN]):
@@ -244,7 +248,7 @@ def _refuse_undone(target: ServiceTable, commit: str, metadata: SavepointMetadat
     _refuse_going(target, now, commit, metadata.files)
 
 
-def _refuse_gone(target: ServiceTable, commit: str, metadata: SavepointMetadata) -> None:
+def _refuse_gone(target: ServiceTable, commit: InstantTime, metadata: SavepointMetadata) -> None:
     for partition, names in metadata.files.items():
         there = set(target.storage.names(join(target.base_path, partition)))
         for name in names:
@@ -256,7 +260,7 @@ def _refuse_gone(target: ServiceTable, commit: str, metadata: SavepointMetadata)
                 )
 
 
-def _delete(target: ServiceTable, transaction: Transaction, commit: str) -> None:
+def _delete(target: ServiceTable, transaction: Transaction, commit: InstantTime) -> None:
     saved = [Instant(commit, Action.SAVEPOINT, state) for state in (State.INFLIGHT, State.COMPLETED)]
     delete_states(target.storage, target.base_path, saved)
     transaction.undo(saved[-1])
@@ -267,7 +271,7 @@ def _result(
     status: str,
     mode: str,
     dry_run: bool,
-    instant: str,
+    instant: InstantTime,
     saved: SavepointMetadata | None,
     started: float,
     reason: str = "",
@@ -290,6 +294,6 @@ def _result(
     )
 
 
-def _listed(times: Sequence[str]) -> str:
+def _listed(times: Sequence[InstantTime]) -> str:
     more = f", and {len(times) - _SHOWN} more" if len(times) > _SHOWN else ""
     return ", ".join(times[:_SHOWN]) + more

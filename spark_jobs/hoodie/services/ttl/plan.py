@@ -22,6 +22,7 @@ from hoodie.table.partition import PARTITION_FILE
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.instant import BOOTSTRAPS
+from hoodie.timeline.time import REQUESTED
 
 _DAY_MS = 86_400_000
 _THREADS = 8
@@ -92,7 +93,7 @@ class Chooser:
         instants = {item.instant for item in slices} | {item.base.instant for item in slices if item.base}
         if not instants.isdisjoint(BOOTSTRAPS):
             return None
-        newest = instant_millis(max(instants), self.utc)
+        newest = instant_millis(max(instants, key=REQUESTED.key), self.utc)
         if newest >= self.now_ms - self.config[DAYS] * _DAY_MS:
             return newest
         logs = [self.storage.info(log.path) for item in slices for log in item.logs]

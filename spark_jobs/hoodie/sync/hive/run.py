@@ -189,8 +189,8 @@ class _Sync:
 def _newest(timeline: Timeline) -> dict[str, str]:
     commits = timeline.commits()
     moments = [moment for item in commits if (moment := completed_at(timeline, item))]
-    found = {COMMIT_TIME: commits[-1].time}
-    return {**found, COMPLETION_TIME: max(moments)} if moments else found
+    found: dict[str, str] = {COMMIT_TIME: commits[-1].time}
+    return {**found, COMPLETION_TIME: max(moments, key=str)} if moments else found
 
 
 def _described(

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.storage import FileInfo
 from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.clock import format_millis
-from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.instant import Action, Instant, in_order
 
 _DROPS = "DELETE_PARTITION"
 
@@ -36,13 +37,13 @@ def scope(table: Table, timeline: Timeline, commit_time: str | None, completion_
         instant
         for instant in timeline.filter([*_COMMITS, Action.CLEAN], completed=True)
         if instant.is_after(commit_time)
-        or (completion_time and (completed_at(timeline, instant) or "") > completion_time)
+        or (completion_time and str(completed_at(timeline, instant) or "") > completion_time)
     ]
     written, dropped = _followed(table, timeline, instants)
     return Scope(full=False, written=frozenset(written - dropped), dropped=frozenset(dropped))
 
 
-def completed_at(timeline: Timeline, instant: Instant) -> str | None:
+def completed_at(timeline: Timeline, instant: Instant) -> InstantTime | None:
     """When an instant was completed, in the form of an instant."""
     moment = timeline.completion_of(instant)
     return None if moment is None else format_millis(moment, timeline.utc)
@@ -77,7 +78,7 @@ def _followed(table: Table, timeline: Timeline, instants: Iterable[Instant]) -> 
     """What instants wrote to, and what of all that they dropped last."""
     written: set[str] = set()
     dropped: set[str] = set()
-    for instant in sorted(instants):
+    for instant in in_order(instants):
         if instant.action is Action.CLEAN:
             data = table.storage.read(timeline.path(instant))
             partitions = CleanMetadata.from_bytes(data).partitions if data else {}

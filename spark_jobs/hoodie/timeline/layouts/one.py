@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from hoodie.config.versions import LayoutVersion
+from hoodie.format.instant_time import InstantTime
 from hoodie.timeline.commit import json_object
 from hoodie.timeline.instant import Action, Instant, State, is_time
 from hoodie.timeline.layout import Layout
@@ -36,7 +37,7 @@ class LayoutOne(Layout):
     def parse(self, name: str) -> Instant | None:
         time, _, suffix = name.partition(".")
         kind = _KINDS.get(suffix)
-        return None if kind is None or not is_time(time) else Instant(time, *kind)
+        return None if kind is None or not is_time(time) else Instant(InstantTime(time), *kind)
 
     def name(self, instant: Instant) -> str:
         return f"{instant.time}.{_SUFFIX_OF[instant.action, instant.state]}"
@@ -58,7 +59,9 @@ class LayoutOne(Layout):
             other = best.get(key)
             if other is None or other[2] < state:
                 best[key] = (time, action, state)
-        return tuple(Instant(*parts) for parts in sorted(best.values())), names
+        return tuple(
+            Instant(InstantTime(time), action, state) for time, action, state in sorted(best.values())
+        ), names
 
     def commit_value(self, action: Action, data: bytes) -> Mapping[str, Any]:
         return json_object(data)

@@ -12,9 +12,10 @@ from typing import Any
 
 from hoodie.config.versions import LayoutVersion
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import META_FOLDER
 from hoodie.timeline.commit import json_object
-from hoodie.timeline.instant import COMPLETES_AS, Action, Instant, State, is_time
+from hoodie.timeline.instant import COMPLETES_AS, Action, Instant, State, in_order, is_time
 from hoodie.timeline.layout import Layout
 
 _FOLDER = f"{META_FOLDER}/timeline"
@@ -42,12 +43,13 @@ class LayoutTwo(Layout):
         time, _, suffix = name.partition(".")
         pending = _PENDING.get(suffix)
         if pending is not None:
-            return Instant(time, *pending) if is_time(time) else None
+            return Instant(InstantTime(time), *pending) if is_time(time) else None
         action = _COMPLETED.get(suffix)
         time, under, completion = time.partition("_")
         if action is None or not is_time(time) or (under and not is_time(completion)):
             return None
-        return Instant(time, action, State.COMPLETED, completion or None)
+        completed = InstantTime(completion) if completion else None
+        return Instant(InstantTime(time), action, State.COMPLETED, completed)
 
     def name(self, instant: Instant) -> str:
         if not instant.completed:
@@ -56,7 +58,7 @@ class LayoutTwo(Layout):
         return f"{instant.time}{completion}.{instant.comparable_action.value}"
 
     def instants(self, listing: Collection[str]) -> tuple[tuple[Instant, ...], list[str]]:
-        best: dict[tuple[str, Action], Instant] = {}
+        best: dict[tuple[InstantTime, Action], Instant] = {}
         names: list[str] = []
         for name in listing:
             instant = self.parse(name)
@@ -67,7 +69,7 @@ class LayoutTwo(Layout):
             other = best.get(key)
             if other is None or _rank(other) < _rank(instant):
                 best[key] = instant
-        return tuple(sorted(best.values())), names
+        return tuple(in_order(best.values())), names
 
     def archive_folder(self, base_path: str, configured: str) -> str:
         return f"{base_path}/{_FOLDER}/history"
@@ -85,7 +87,7 @@ class LayoutTwo(Layout):
 
 
 def _rank(instant: Instant) -> tuple[State, str]:
-    return instant.state, instant.completion or ""
+    return instant.state, str(instant.completion or "")
 
 
 TWO = LayoutTwo()

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from hoodie.config.key import Config
 from hoodie.engine.spool import Room
+from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.records import Records
 from hoodie.metadata.table import Partition
 from hoodie.read.settings import SPILL_PATH
@@ -37,7 +38,7 @@ class Making:
 
     data: Table
     config: Config
-    instant: str
+    instant: InstantTime
 
     @cached_property
     def schema(self) -> str | None:

@@ -14,6 +14,7 @@ from types import TracebackType
 
 from hoodie.config.key import Config
 from hoodie.errors import TableError
+from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.table import MetadataTable, Partition
@@ -62,7 +63,7 @@ class MakingBeside:
         with self._reading():
             fill_all(making, self._wanted, files, self._spools)
 
-    def finish(self) -> str:
+    def finish(self) -> InstantTime:
         """The instant up to which they are made. Raises FileNotFoundError as `fill`, with nothing made."""
         assert self._then is not None
         then, now = self._then, self._moment()

@@ -14,6 +14,7 @@ from functools import partial
 
 from hoodie.codec.ahead import ahead
 from hoodie.config.key import Config
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.indexing import forget_plans, renew_plans
@@ -114,7 +115,7 @@ def _make(table: Table, making: Making, wanted: Sequence[KeptPartition], files: 
     name_ready(table, groups, making.instant)
 
 
-def name_ready(table: Table, made: Collection[Partition], upto: str) -> None:
+def name_ready(table: Table, made: Collection[Partition], upto: InstantTime) -> None:
     """Name partitions that were made up to an instant: readers use them from now on. With `files` there are
     no others, and plans to build some start from there.
     """

@@ -18,6 +18,7 @@ from hoodie.codec.arrays import Array, whole
 from hoodie.config.key import Config
 from hoodie.engine.packing import together
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
+from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import RECORD_KEY, with_meta, without_meta
 from hoodie.format.names import join
 from hoodie.format.schema import from_avro
@@ -47,6 +48,7 @@ from hoodie.timeline.clustering_plan import OPERATION as CLUSTERING
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Kind
 from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.time import NO_TIME, REQUESTED
 from hoodie.write.kept import Changed, KeptPartition, Making, Moment
 from hoodie.write.kept.footers import Files
 
@@ -175,7 +177,7 @@ def _deleted(
 
 
 def _inserted(
-    data: Table, stats: Sequence[tuple[str, WriteStat]], instant: str, millis: int
+    data: Table, stats: Sequence[tuple[str, WriteStat]], instant: InstantTime, millis: int
 ) -> Iterator[tuple[Array, Place]]:
     """Small files side by side, in the order of the statistics; of a large one a batch at a time."""
 
@@ -203,7 +205,12 @@ def _slices(making: Making, files: Files) -> list[FileSlice]:
     listing = partial(_listed, data.base_path, files)
     found = [item for path in files for item in merged_slices(snapshot, listing, path)]
     return sorted(
-        found, key=lambda item: (item.base.instant if item.base else "", item.partition, item.file_id)
+        found,
+        key=lambda item: (
+            REQUESTED.key(item.base.instant if item.base else NO_TIME),
+            item.partition,
+            item.file_id,
+        ),
     )
 
 
