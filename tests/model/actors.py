@@ -359,6 +359,8 @@ def executor(table: Table, actor: str) -> Steps:
         table.files -= made if actor in table.heartbeats else set()  # else they are its successor's
         answer = str(refused)
     leave(table, actor)
+    if clusters and table.rules.cancel_outdated and answer == "conflict" and _changed(table, mine):
+        yield from canceller(table, actor)
     return answer
 
 

@@ -40,6 +40,8 @@ class Rules(NamedTuple):
     check_lock: bool = True
     #: an executor reads all committed logs of its slices, and looks again under the lock
     check_sources: bool = True
+    #: an executor cancels a clustering whose file groups were changed, once nobody is at work
+    cancel_outdated: bool = True
     #: no plan is made beside a commit of a writer that was rolled back, and has not withdrawn it yet
     check_zombies: bool = True
     #: commits and plans wait for a write of Apache Hudi that has an earlier instant, and has not looked yet

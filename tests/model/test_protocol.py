@@ -30,7 +30,11 @@ MISSING = (
         "rows are p/o=seed, p/u=seed;",
     ),
     (
-        without("clustering beside an insert_overwrite that loses the lock", check_lock=False),
+        without(
+            "clustering beside an insert_overwrite that loses the lock",
+            check_lock=False,
+            cancel_outdated=False,
+        ),
         "a clustering can't be executed",
     ),
     (
@@ -72,7 +76,7 @@ QUICK = {
     "planned compaction that is cancelled, no check_plans",
     "Apache Hudi beside a compaction, no wait_for_hudi",
     "compaction whose planner loses the lock, no check_lock, no check_sources",
-    "clustering beside an insert_overwrite that loses the lock, no check_lock",
+    "clustering beside an insert_overwrite that loses the lock, no check_lock, no cancel_outdated",
     "non-blocking: an append beside a compaction, no completion_slices",
 }
 #: no substitutes for the rule that reads are conflicts

@@ -16,7 +16,9 @@ from hoodie.services.clustering.run import cluster as run_cluster
 from hoodie.services.request import RewriteRequest
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.handle import Table, TableRef
+from hoodie.table.heartbeat import Heartbeat
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
 from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, as_table, full_rows, small_rows, without
 from tests.support.tiers import full_but
@@ -37,7 +39,6 @@ from tests.unit.services.clustering_support import (
     litter,
     meta_rows,
     plan_of,
-    states,
     stored,
     timeline,
 )
@@ -358,7 +359,7 @@ def test_a_pending_clustering_gives_way_where_it_may(table: Pair) -> None:
     assert [item.time for item in left] == [kept.instant]
     rollbacks = timeline(table.path).filter([Action.ROLLBACK], completed=True)
     assert len(rollbacks) == 1
-    assert rollbacks[0].time < result.instant
+    assert rollbacks[0].is_before(result.instant)
     cluster(table.path)
     table.check("clustered after all")
     assert litter(table.path) == []
@@ -368,7 +369,9 @@ def test_a_clustering_that_is_being_executed_does_not_give_way(table: Pair) -> N
     planned = cluster(table.path, "schedule")
     config = table_config(table)
     with Transaction(Table(TableRef(str(table.path)), STORAGE), config, True) as transaction:
-        transaction.resume(Instant(planned.instant, Action.REPLACECOMMIT, State.REQUESTED), ["eu"])
+        transaction.resume(
+            Instant(InstantTime(planned.instant), Action.REPLACECOMMIT, State.REQUESTED), ["eu"]
+        )
         with pytest.raises(ConflictError, match=f"replacecommit {planned.instant} .* is executing it"):
             hoodie.write_table(
                 _rows(range(3), 9), str(table.path), options={**table.options, ROLL_BACK: True}
@@ -389,11 +392,29 @@ def test_a_change_since_the_plan_stops_its_execution(table: Pair) -> None:
     aside = plan.rename(table.path / "aside")
     table.write(small_rows(range(3), 9))
     aside.rename(plan)
-    with pytest.raises(ConflictError, match="was changed since clustering"):
+    with pytest.raises(ConflictError, match=r"was changed since clustering .* it was cancelled"):
         cluster(table.path, "execute")
-    assert states(table.path)[-1].startswith(("commit", "deltacommit"))
     assert not litter(table.path)
     table.check("as the write left it")
+    again = cluster(table.path, "run")
+    assert again.clustered == [again.scheduled] != [planned.instant]
+    table.check("clustered by a new plan")
+
+
+def test_an_outdated_plan_is_left_to_the_user_while_a_writer_is_at_work(table: Pair) -> None:
+    planned = cluster(table.path, "schedule")
+    plan = table.path / f".hoodie/{planned.instant}.replacecommit.requested"
+    aside = plan.rename(table.path / "aside")
+    table.write(small_rows(range(3), 9))
+    aside.rename(plan)
+    beat = Heartbeat(Table.open(str(table.path)), "29990101000000000", 60_000, 2)
+    beat.start()
+    try:
+        with pytest.raises(ConflictError, match=f"hoodie cancel --instant {planned.instant}"):
+            cluster(table.path, "execute")
+    finally:
+        beat.stop()
+    assert plan.exists()
 
 
 def test_a_missing_file_is_told(table: Pair) -> None:

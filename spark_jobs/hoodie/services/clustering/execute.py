@@ -162,6 +162,10 @@ def replaced_by(plan: ClusteringPlan) -> dict[str, list[str]]:
     return out
 
 
+class OutdatedPlan(CommitConflict):
+    """File groups of the plan were changed after it was made. It can never be executed."""
+
+
 def read_plan(target: ServiceTable, instant: Instant) -> tuple[RequestedReplace, ClusteringPlan]:
     """Raises TableError for a plan that is torn or gone, or that only Apache Hudi can execute."""
     path = target.table.timeline.path(instant.with_state(State.REQUESTED))
@@ -202,10 +206,9 @@ def _refuse_changed(target: ServiceTable, instant: Instant, plan: ClusteringPlan
         base = now.base.name if now and now.base else None
         logs = {log.name for log in now.logs} if now else set()
         if now is None or base != item.base_name or not logs <= set(item.log_names):
-            raise CommitConflict(
+            raise OutdatedPlan(
                 f"file group {item.file_id} of partition {item.partition_path!r} was changed since "
-                f"clustering {instant.time} was scheduled, and the change would be lost; roll that "
-                "clustering back and schedule a new one",
+                f"clustering {instant.time} was scheduled, and the change would be lost",
                 instant=instant.time,
                 partition=item.partition_path,
                 file_id=item.file_id,

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hoodie.errors import HoodieError
 from hoodie.format.names import join
-from hoodie.services.clustering.execute import check, execute, pending, read_plan
+from hoodie.services.clustering.execute import OutdatedPlan, check, execute, pending, read_plan
 from hoodie.services.clustering.schedule import plan_now
 from hoodie.services.planned import DuePlan, RewriteResult, RewriteService, RewrittenPlan
 from hoodie.services.request import RewriteRequest
+from hoodie.services.rollback.run import cancel
 from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.plans import RequestedReplace
+from hoodie.timeline.time import InstantTime
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +54,25 @@ class Clustering(RewriteService[ClusteringPlan]):
     def read_plan(self, instant: Instant) -> ClusteringPlan:
         return read_plan(self.target, instant)[1]
 
-    def plan_now(self, timeline: Timeline, now: str | None) -> DuePlan[ClusteringPlan]:
+    def plan_now(self, timeline: Timeline, now: InstantTime | None) -> DuePlan[ClusteringPlan]:
         return plan_now(self.target, timeline)
 
     def content(self, plan: ClusteringPlan) -> bytes:
         return RequestedReplace(OPERATION, plan.to_record(), dict(self.target.extra), 1).to_bytes()
 
     def execute(self, instant: Instant) -> RewrittenPlan[ClusteringPlan]:
-        return execute(self.started(), self.target, instant, self.progress)
+        """Cancels an outdated plan, which would fail each time and keep writers away from its file groups."""
+        try:
+            return execute(self.started(), self.target, instant, self.progress)
+        except OutdatedPlan as error:
+            try:
+                cancel(self.target, instant.time, self.progress)
+            except HoodieError as why:
+                by = f"hoodie cancel --instant {instant.time}"
+                advice = f"cancel it ({by}), which failed here ({why.message})"
+            else:
+                advice = "it was cancelled, and a new one can be scheduled"
+            raise OutdatedPlan(f"{error.message}: {advice}", **error.values) from None
 
 
 def cluster(request: RewriteRequest) -> ClusteringResult:
@@ -69,7 +83,9 @@ def cluster(request: RewriteRequest) -> ClusteringResult:
     target = ServiceTable.open(request.table, request.options, request.extra_metadata)
     check(target)
     service = Clustering(target, request.engine, request.progress)
-    done = service.run(request.mode, request.instant, request.dry_run)
+    done = service.run(
+        request.mode, InstantTime(request.instant) if request.instant else None, request.dry_run
+    )
     groups = [group for plan in done.plans.values() for group in plan.groups]
     return ClusteringResult(
         **service.report(done, request.mode, request.dry_run),

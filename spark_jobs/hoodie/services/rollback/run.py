@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hoodie.format.instant_time import InstantTime
 from hoodie.progress import ProgressCallback
 from hoodie.services.cancel.service import CancelRequest
 from hoodie.services.results import ServiceResult, about
@@ -63,7 +64,7 @@ class CancelResult(RollbackResult):
 @dataclass
 class _Done:
     chosen: Chosen
-    choose: Callable[[ServiceTable, Timeline, str], Chosen] = choose
+    choose: Callable[[ServiceTable, Timeline, InstantTime], Chosen] = choose
     work: RollbackReport = field(default_factory=RollbackReport)
     instant: str = ""
 
@@ -95,18 +96,25 @@ def cancel_plan(request: CancelRequest) -> CancelResult:
     return CancelResult(**{**fields, "status": status})
 
 
+def cancel(target: ServiceTable, time_: InstantTime, progress: ProgressCallback) -> None:
+    """Takes a pending plan off the timeline, unless it is gone. Raises HoodieError as `cancel_plan`."""
+    done = _Done(choose_plan(target, target.timeline(), time_), choose_plan)
+    if done.chosen.instant is not None:
+        _run(target, time_, progress, done)
+
+
 def _work(
     target: ServiceTable,
     request: RollbackRequest | CancelRequest,
-    choose_: Callable[[ServiceTable, Timeline, str], Chosen],
+    choose_: Callable[[ServiceTable, Timeline, InstantTime], Chosen],
 ) -> _Done:
     refuse(target.props, "change", "rolled back", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
-    done = _Done(choose_(target, timeline, request.instant), choose_)
+    done = _Done(choose_(target, timeline, InstantTime(request.instant)), choose_)
     if done.chosen.instant is not None and (request.dry_run or done.chosen.failed):
         done.work = _planned(target, timeline, done.chosen)
     if done.chosen.instant is not None and not request.dry_run:
-        _run(target, request.instant, request.progress, done)
+        _run(target, InstantTime(request.instant), request.progress, done)
     return done
 
 
@@ -119,7 +127,7 @@ def _planned(target: ServiceTable, timeline: Timeline, chosen: Chosen) -> Rollba
     return RollbackReport.of(target.table, [plan])
 
 
-def _run(target: ServiceTable, time_: str, progress: ProgressCallback, done: _Done) -> None:
+def _run(target: ServiceTable, time_: InstantTime, progress: ProgressCallback, done: _Done) -> None:
     """No other process may work on the table meanwhile. Taking the table rolls failed writes back, also this
     one.
     """
