@@ -22,7 +22,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
 from hoodie.timeline.layouts.one import ONE
-from hoodie.timeline.plans import RollbackMetadata, RollbackPlan
+from hoodie.timeline.models.rollback import RollbackMetadata, RollbackPlan
 from tests.support.metadata import disagreements, has_metadata_table
 
 STORAGE = LocalStorage()
@@ -60,7 +60,7 @@ def _counted_table(table: pa.Table) -> Rows:
 def committed(path: str | Path) -> frozenset[str]:
     """Times of completed commits."""
     with contextlib.suppress(TableNotFound):
-        return frozenset(instant.time for instant in Timeline.load(str(path), STORAGE).commits())
+        return frozenset(str(instant.time) for instant in Timeline.load(str(path), STORAGE).commits())
     return frozenset()
 
 

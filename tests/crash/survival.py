@@ -15,8 +15,8 @@ from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files, read_archived, read_file
-from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
+from hoodie.timeline.models.clean import CleanMetadata
 from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, litter, our_rows
 from tests.crash.clustering import Clustering
 from tests.crash.conftest import Bench
@@ -79,7 +79,7 @@ class PlanSurvival(Survival[S]):
 
     def pending(self) -> set[str]:
         found = Timeline.load(str(self.path)).filter([self.action], completed=False)
-        return {instant.time for instant in found}
+        return {str(instant.time) for instant in found}
 
     def failed(self, raised: bool | None) -> None:
         self.check_rows()
@@ -148,7 +148,7 @@ class Serviced:
     def commits(self) -> list[str]:
         """Completed ones, wherever they are."""
         archived = [text.split()[0] for text in self.archived if text.endswith("completed")]
-        return sorted({*self.active, *archived})
+        return sorted({*map(str, self.active), *archived})
 
 
 class ServiceSurvival(Survival[Service]):

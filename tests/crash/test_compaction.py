@@ -27,7 +27,7 @@ EXECUTE = SCENARIOS["execute"]
 
 
 def pending(path: Path) -> list[str]:
-    return [item.time for item in Timeline.load(str(path)).filter([Action.COMPACTION], completed=False)]
+    return [str(item.time) for item in Timeline.load(str(path)).filter([Action.COMPACTION], completed=False)]
 
 
 def check_failed(path: Path, rows: Rows) -> None:

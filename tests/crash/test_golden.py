@@ -15,7 +15,7 @@ from hoodie.errors import ConflictError
 from hoodie.storage.local import LocalStorage
 from hoodie.table.pending import busy_groups, refuse_updates
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.plans import InstantInfo, RollbackPlan, RollbackRequest
+from hoodie.timeline.models.rollback import InstantInfo, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
 from hoodie.write import rollback
 from hoodie.write.operation import Operation

@@ -9,7 +9,7 @@ import pytest
 
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
-from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata
 from tests.crash import (  # noqa: F401  scenarios
     clustering,
     late,

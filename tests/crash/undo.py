@@ -37,7 +37,7 @@ LAST = in_region(small_rows(range(1, 20, 4), 6), "eu")
 
 
 def commits(path: str | Path) -> list[str]:
-    return [instant.time for instant in Timeline.load(str(path)).commits()]
+    return [str(instant.time) for instant in Timeline.load(str(path)).commits()]
 
 
 def cow(kit: Kit, path: Path) -> None:

@@ -28,9 +28,9 @@ from hoodie.timeline.archived import (
     read_file,
 )
 from hoodie.timeline.archived_entry import commit_record
-from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 from tests.golden.test_clean_plans import names, with_deleted
 from tests.support.archives import archive_folder

@@ -18,8 +18,8 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import Listing
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from tests.support.handles import table_at
 
 STORAGE = LocalStorage()

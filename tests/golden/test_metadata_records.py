@@ -19,9 +19,9 @@ from hoodie.metadata.table import MetadataTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
-from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.models.clean import CleanMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.write.kept import KeptPartition
 from hoodie.write.kept.bloom_filters import BloomFiltersPartition
 from hoodie.write.kept.column_stats import ColumnStatsPartition

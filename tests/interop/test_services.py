@@ -10,8 +10,8 @@ import pytest
 
 import hoodie
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from hoodie.timeline.time import REQUESTED
 from tests.support.faults import die_at
 from tests.support.hudi_client import HudiServer

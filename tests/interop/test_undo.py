@@ -14,7 +14,7 @@ import hoodie
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.timeline.layouts.one import ONE
-from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
+from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
 from hoodie.timeline.time import InstantTime
 from tests.support.faults import die_at
 from tests.support.hudi_client import HudiServer

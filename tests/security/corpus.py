@@ -63,7 +63,7 @@ class Lake:
         return self.about[-1]
 
     def commits(self) -> list[str]:
-        return [instant.time for instant in Timeline.load(str(self.table)).commits()]
+        return [str(instant.time) for instant in Timeline.load(str(self.table)).commits()]
 
     def newest(self) -> Path:
         """The file of the newest commit."""

@@ -47,16 +47,17 @@ from hoodie.table.markers import Marker, read_markers
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_version, encode_archive, read_file
 from hoodie.timeline.archived_entry import commit_record, entry_record
-from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.commit_details import CommitDetails
-from hoodie.timeline.compaction_plan import CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State, is_time
 from hoodie.timeline.intervals import interval_of
 from hoodie.timeline.layouts.one import ONE
-from hoodie.timeline.plans import RequestedReplace, RollbackMetadata, RollbackPlan
-from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
-from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
+from hoodie.timeline.models.clustering import RequestedReplace
+from hoodie.timeline.models.compaction import CompactionPlan
+from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
+from hoodie.timeline.models.rollback import RollbackMetadata, RollbackPlan
+from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.task_run import TaskRun
 from hoodie.timeline.time import InstantTime
 from hoodie.timeline.token_store import TokenStore

@@ -21,9 +21,9 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.participant import Commit
 from hoodie.table.table_schema import TableSchema
-from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.models.clean import CleanMetadata
 from hoodie.write.kept import Changed, KeptPartition
 from hoodie.write.kept.footers import footers, written
 from tests.support.metadata import COLUMNS, log_records

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hoodie.config.key import Config
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
-from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.write.rollback import PendingRollback
 from hoodie.write.transaction import Transaction
 

@@ -79,7 +79,7 @@ class Table:
         return self.timeline().filter([Action.CLEAN], completed=True)
 
     def commits(self) -> set[str]:
-        return {instant.time for instant in self.timeline().commits()}
+        return {str(instant.time) for instant in self.timeline().commits()}
 
     def archived(self) -> dict[Instant, Mapping[str, Any]]:
         entries = read_archived(STORAGE, archive_folder(str(self.path)))

@@ -11,7 +11,7 @@ import pytest
 
 from hoodie.codec import avro
 from hoodie.errors import TableError
-from hoodie.timeline.compaction_plan import CompactionOperation, CompactionPlan, PlannedStrategy
+from hoodie.timeline.models.compaction import CompactionOperation, CompactionPlan, PlannedStrategy
 from hoodie.timeline.time import InstantTime
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from hoodie.errors import TableError
 from hoodie.metadata.records.files import FILES, SCHEMA, of_clean, of_commit, of_listing, of_rollback
-from hoodie.timeline.clean_plan import CleanedPartition, CleanMetadata
 from hoodie.timeline.commit import CommitMetadata, WriteStat
-from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPartition
+from hoodie.timeline.models.clean import CleanedPartition, CleanMetadata
+from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPartition
 from hoodie.timeline.time import InstantTime
 
 Found = dict[str, dict[str, int | None]]

@@ -27,7 +27,7 @@ from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import InstantInfo, RollbackMetadata
+from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata
 from hoodie.timeline.time import InstantTime
 from tests.support.arrow import arrow_schema
 from tests.support.requests import counted

@@ -26,9 +26,9 @@ from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, create_instant, delete_instant
 from hoodie.timeline.archived import read_archived
 from hoodie.timeline.commit import CommitMetadata, WriteStat
-from hoodie.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import InstantInfo, RollbackMetadata
+from hoodie.timeline.models.compaction import CompactionOperation, CompactionPlan
+from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata
 from hoodie.timeline.time import InstantTime
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.metadata_records import Files, files, locations, make_records, statistics, write_records

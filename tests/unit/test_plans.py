@@ -15,15 +15,15 @@ import pytest
 from hoodie.codec import avro
 from hoodie.errors import TableError
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import (
+from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
+from hoodie.timeline.models.rollback import (
     InstantInfo,
     RollbackMetadata,
     RollbackPartition,
     RollbackPlan,
     RollbackRequest,
 )
-from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
-from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import InstantTime
 
 PACKAGE = Path(avro.__file__).parents[1]
@@ -176,7 +176,7 @@ def test_schemas_load_out_of_a_zip(tmp_path: Path) -> None:
             if path.suffix in {".py", ".avsc"}:
                 out.write(path, Path("hoodie") / path.relative_to(PACKAGE))
     code = (
-        "from hoodie.timeline.plans import RollbackPlan, InstantInfo\n"
+        "from hoodie.timeline.models.rollback import RollbackPlan, InstantInfo\n"
         "import hoodie.codec.avro as module\n"
         "assert '.zip' in module.__file__\n"
         "plan = RollbackPlan(InstantInfo('1', 'commit'))\n"

@@ -15,8 +15,8 @@ from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
-from hoodie.timeline.restore_plan import RestorePlan
+from hoodie.timeline.models.restore import RestorePlan
+from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
 from hoodie.write import rollback
 from tests.support.handles import table_at

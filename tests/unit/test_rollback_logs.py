@@ -16,7 +16,7 @@ from hoodie.table.markers import Marker, MarkerType, place_marker
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, WriteStat, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
+from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
 from hoodie.write import rollback
 from hoodie.write.reconcile import Contents, log_files_of, sweep_attempts

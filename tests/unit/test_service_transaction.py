@@ -19,7 +19,7 @@ from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import InstantInfo, RollbackPlan, RollbackRequest
+from hoodie.timeline.models.rollback import InstantInfo, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
 

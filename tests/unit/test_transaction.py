@@ -22,8 +22,8 @@ from hoodie.timeline import active
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import InstantInfo, RollbackPlan
-from hoodie.timeline.restore_plan import RestorePlan
+from hoodie.timeline.models.restore import RestorePlan
+from hoodie.timeline.models.rollback import InstantInfo, RollbackPlan
 from hoodie.timeline.time import InstantTime
 from hoodie.timeline.token_store import swept_folders
 from hoodie.timeline.tokens import TOKEN_KEY

@@ -15,8 +15,8 @@ from hoodie.metadata.upkeep import Upkeep
 from hoodie.metadata.written_table import WrittenTable
 from hoodie.table.view import FileSlice
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clean_plan import ActionInstant, CleanedPartition, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.models.clean import ActionInstant, CleanedPartition, CleanFile, CleanMetadata, CleanPlan
 
 _POLICY = "KEEP_LATEST_COMMITS"
 #: instants after a compaction before the slices before it are cleaned: readers that began earlier read them

@@ -38,8 +38,8 @@ from hoodie.table.log_scan import SMALL, LogScan, contents, scan_slice
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import NO_COMMIT, RuntimeStats, WriteStat
-from hoodie.timeline.compaction_plan import CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.models.compaction import CompactionPlan
 
 _OPERATION = "COMPACT"
 #: what Apache Hudi takes for the size of a base file that is not there

@@ -18,8 +18,8 @@ from hoodie.metadata.state import begun_indexes
 from hoodie.metadata.written_table import WrittenTable
 from hoodie.table.handle import Table
 from hoodie.timeline.active import delete_instant, replace_plan
-from hoodie.timeline.index_plan import IndexPlan
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.models.indexing import IndexPlan
 from hoodie.timeline.time import REQUESTED
 
 

@@ -17,8 +17,8 @@ from hoodie.storage import Storage
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
-from hoodie.timeline.plans import RollbackMetadata, RollbackPlan
-from hoodie.timeline.restore_plan import RestoreMetadata
+from hoodie.timeline.models.restore import RestoreMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata, RollbackPlan
 from hoodie.timeline.time import NO_TIME, REQUESTED
 
 

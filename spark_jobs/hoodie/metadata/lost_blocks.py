@@ -15,7 +15,7 @@ from hoodie.table.log_scan import LogScan
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
-from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata
 
 
 def refuse_lost_blocks(scan: LogScan, own: Timeline, blocks: TimelineView, storage: Storage) -> None:

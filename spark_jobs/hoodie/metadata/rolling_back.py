@@ -23,7 +23,7 @@ from hoodie.table.view import LogFile, log_files
 from hoodie.timeline.active import delete_instant, delete_states
 from hoodie.timeline.commit import WriteStat
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import (
+from hoodie.timeline.models.rollback import (
     InstantInfo,
     RollbackMetadata,
     RollbackPartition,

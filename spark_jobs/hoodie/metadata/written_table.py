@@ -23,7 +23,7 @@ from hoodie.table.view import FileSlice, TimelineView, file_slices
 from hoodie.timeline.active import Timeline, begin_instant, create_instant, delete_states, meta_path
 from hoodie.timeline.clock import FORMAT_DIGITS, new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import AvroFile
+from hoodie.timeline.models.mapper import AvroFile
 from hoodie.timeline.time import NO_TIME, REQUESTED
 
 _T = TypeVar("_T")

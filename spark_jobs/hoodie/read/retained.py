@@ -16,9 +16,9 @@ from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import read_archived
-from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
-from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.models.clean import CleanPlan
+from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import NO_TIME, REQUESTED
 
 #: (partition path, file id)

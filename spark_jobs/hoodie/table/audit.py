@@ -26,13 +26,14 @@ from hoodie.table.written import (
 )
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import read_archived
-from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
-from hoodie.timeline.clustering_plan import ClusteringPlan
-from hoodie.timeline.compaction_plan import CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import PlannedFiles, RollbackMetadata, RollbackPlan
-from hoodie.timeline.restore_plan import RestoreMetadata
-from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
+from hoodie.timeline.models.clustering import ClusteringPlan
+from hoodie.timeline.models.compaction import CompactionPlan
+from hoodie.timeline.models.planned_files import PlannedFiles
+from hoodie.timeline.models.restore import RestoreMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata, RollbackPlan
+from hoodie.timeline.models.savepoint import SavepointMetadata
 
 #: (partition path, file name); a name of "" means all of the partition
 File = tuple[str, str]

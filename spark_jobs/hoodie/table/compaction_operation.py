@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hoodie.table.view import FileSlice
-from hoodie.timeline.compaction_plan import (
+from hoodie.timeline.models.compaction import (
     TOTAL_IO_MB,
     TOTAL_IO_READ_MB,
     TOTAL_IO_WRITE_MB,

@@ -12,7 +12,7 @@ from functools import cached_property
 from hoodie.table.handle import Table
 from hoodie.timeline.completed import Metadata, content, deleted_files, instants_undone
 from hoodie.timeline.instant import Instant
-from hoodie.timeline.plans import InstantInfo
+from hoodie.timeline.models.rollback import InstantInfo
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,8 +14,8 @@ from hoodie.timeline.archived import read_archived
 from hoodie.timeline.commit import REWRITES
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
-from hoodie.timeline.plans import RollbackPlan
-from hoodie.timeline.restore_plan import RestorePlan
+from hoodie.timeline.models.restore import RestorePlan
+from hoodie.timeline.models.rollback import RollbackPlan
 
 _BEGUN = (State.REQUESTED, State.INFLIGHT)
 

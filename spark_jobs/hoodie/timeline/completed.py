@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.index_plan import IndexMetadata
-from hoodie.timeline.plans import InstantInfo, RollbackMetadata
-from hoodie.timeline.restore_plan import RestoreMetadata
-from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.models.clean import CleanMetadata
+from hoodie.timeline.models.indexing import IndexMetadata
+from hoodie.timeline.models.restore import RestoreMetadata
+from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata
+from hoodie.timeline.models.savepoint import SavepointMetadata
 
 #: of commits of writes, compactions and clusterings, and of the other actions in the order of their names
 Metadata = (

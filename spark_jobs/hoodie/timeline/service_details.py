@@ -9,9 +9,9 @@ from hoodie.errors import TableError
 from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import RollbackPlan
-from hoodie.timeline.restore_plan import RestorePlan
-from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.models.restore import RestorePlan
+from hoodie.timeline.models.rollback import RollbackPlan
+from hoodie.timeline.models.savepoint import SavepointMetadata
 
 
 def service_details(timeline: Timeline, storage: Storage, instant: Instant) -> dict[str, Any]:

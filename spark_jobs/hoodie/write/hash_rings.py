@@ -32,9 +32,9 @@ from hoodie.table.hash_ring import (
 )
 from hoodie.table.participant import Commit, CommitParticipant
 from hoodie.table.view import TimelineView
-from hoodie.timeline.clustering_plan import ClusteringPlan
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.models.clustering import ClusteringPlan
 
 #: extra metadata of a group in a clustering plan (BaseConsistentHashingBucketClusteringPlanStrategy)
 PARTITION_KEY = "clustering.group.partition"

@@ -26,13 +26,13 @@ from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.participant import Commit, CommitParticipant
 from hoodie.timeline.active import instant_path, meta_path
-from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.index_plan import IndexMetadata
 from hoodie.timeline.instant import Action, Instant
-from hoodie.timeline.plans import RollbackMetadata
-from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.models.clean import CleanMetadata
+from hoodie.timeline.models.indexing import IndexMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata
+from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.write.kept import Changed, KeptPartition
 from hoodie.write.kept.footers import written
 from hoodie.write.kept.making import drop_partitions, fill_from_footers, make_partitions

@@ -46,14 +46,14 @@ from hoodie.timeline.instant import (
     State,
 )
 from hoodie.timeline.layouts.one import ONE
-from hoodie.timeline.plans import (
+from hoodie.timeline.models.restore import RestorePlan
+from hoodie.timeline.models.rollback import (
     InstantInfo,
     RollbackMetadata,
     RollbackPartition,
     RollbackPlan,
     RollbackRequest,
 )
-from hoodie.timeline.restore_plan import RestorePlan
 from hoodie.timeline.taken_back import TakenBack
 from hoodie.write.commit import Commits
 from hoodie.write.reconcile import files_of

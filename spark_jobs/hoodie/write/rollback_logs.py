@@ -19,7 +19,7 @@ from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.markers import Marker, MarkerType, place_marker
 from hoodie.table.view import LogFile, log_files
-from hoodie.timeline.plans import RollbackRequest
+from hoodie.timeline.models.rollback import RollbackRequest
 from hoodie.timeline.time import NO_TIME
 from hoodie.write.reconcile import Contents
 

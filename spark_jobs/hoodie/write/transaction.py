@@ -47,7 +47,8 @@ from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import RequestedReplace, RollbackMetadata
+from hoodie.timeline.models.clustering import RequestedReplace
+from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.time import NO_TIME
 from hoodie.write import rollback
 from hoodie.write.attempt import Attempt, ServiceAttempt, WriteAttempt

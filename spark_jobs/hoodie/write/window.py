@@ -38,9 +38,9 @@ from hoodie.table.heartbeat import read_heartbeats
 from hoodie.table.pending import intended_groups, planned_groups
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files
-from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.commit import REWRITES, CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.models.clean import CleanPlan
 from hoodie.timeline.time import NO_TIME, REQUESTED
 from hoodie.write.change import PLAN, Change, Group, groups_of, inserted_by, news
 from hoodie.write.new_keys import shared_key

@@ -15,7 +15,7 @@ from hoodie.hooks import CommitEvent, WriteEvent
 from hoodie.table.handle import Table
 from hoodie.timeline.commit import CommitMetadata, RuntimeStats, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import InstantTime
 
 #: of HoodieWriteCommitCallbackUtil.convertToJsonString

@@ -17,7 +17,7 @@ from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.write.operation import WriteResult
 from tests.support.arrow import arrow_schema

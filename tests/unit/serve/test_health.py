@@ -29,7 +29,7 @@ from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import create_instant
 from hoodie.timeline.commit import PlannedFile, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.taken_back import TAKEN_BACK_KEY, TakenBack
 from hoodie.timeline.task_run import RUN_KEY
 from hoodie.timeline.time import InstantTime

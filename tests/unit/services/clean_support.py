@@ -11,8 +11,8 @@ from hoodie.codec.avro import write_record
 from hoodie.services.clean.run import CleanResult
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline, create_instant
-from hoodie.timeline.clean_plan import CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from hoodie.timeline.time import InstantTime
 from tests.support.tables import small_rows
 from tests.unit.write.support import OPTIONS, Pair
@@ -48,7 +48,7 @@ def timeline(pair: Pair) -> Timeline:
 
 
 def commits(pair: Pair) -> list[str]:
-    return [instant.time for instant in timeline(pair).commits()]
+    return [str(instant.time) for instant in timeline(pair).commits()]
 
 
 def files(pair: Pair) -> set[str]:

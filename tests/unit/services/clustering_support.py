@@ -12,9 +12,8 @@ import hoodie
 from hoodie.services.clustering.run import ClusteringResult
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clustering_plan import ClusteringPlan
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
-from hoodie.timeline.plans import RequestedReplace
+from hoodie.timeline.models.clustering import ClusteringPlan, RequestedReplace
 from tests.support.rows import assert_same_rows
 from tests.unit.write.support import OPTIONS, Pair
 

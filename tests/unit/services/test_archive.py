@@ -86,7 +86,7 @@ def timeline(pair: Pair) -> Timeline:
 
 
 def times(pair: Pair) -> list[str]:
-    return [instant.time for instant in timeline(pair).commits()]
+    return [str(instant.time) for instant in timeline(pair).commits()]
 
 
 def names(pair: Pair) -> set[str]:

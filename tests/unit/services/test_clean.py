@@ -16,11 +16,11 @@ from hoodie.services.clean.examined import Examined
 from hoodie.services.clean.plan import View, make
 from hoodie.services.clean.policy import Retention
 from hoodie.timeline.active import Timeline, create_instant
-from hoodie.timeline.clean_plan import ActionInstant
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.models.clean import ActionInstant
 from hoodie.timeline.time import InstantTime
 from tests.support.handles import table_at
 from tests.support.large_table import OPTIONS as LARGE

@@ -18,8 +18,8 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.active import create_instant
-from hoodie.timeline.clean_plan import CleanFile, CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.models.clean import CleanFile, CleanPlan
 from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.transaction import Transaction

@@ -12,7 +12,7 @@ from hoodie.errors import ConfigError
 from hoodie.services.clustering import settings
 from hoodie.services.clustering.strategy import candidates, eligible, groups, rolls_back
 from hoodie.table.view import BaseFile, FileSlice, LogFile
-from hoodie.timeline.clustering_plan import ClusteringGroup
+from hoodie.timeline.models.clustering import ClusteringGroup
 from hoodie.timeline.time import InstantTime
 
 PREFIX = "hoodie.clustering.plan.strategy."

@@ -21,9 +21,9 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.compaction_plan import CompactionPlan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.models.compaction import CompactionPlan
 from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
 from tests.support.faults import Faults, InjectedFault, injected
@@ -354,7 +354,7 @@ def test_a_file_of_the_plan_that_is_gone_is_an_error(table: Pair) -> None:
 
 
 def compact_pending(pair: Pair) -> list[str]:
-    return [item.time for item in timeline(pair).filter([Action.COMPACTION], completed=False)]
+    return [str(item.time) for item in timeline(pair).filter([Action.COMPACTION], completed=False)]
 
 
 # --- what is in the slices ---------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from hoodie.errors import TableBusy
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.index_plan import IndexMetadata
 from hoodie.timeline.instant import Action
+from hoodie.timeline.models.indexing import IndexMetadata
 from hoodie.timeline.time import InstantTime
 from tests.support.at_once import OPTIMISTIC
 from tests.support.metadata import KEPT, disagreements
@@ -46,7 +46,7 @@ def names(path: Path) -> set[str]:
 
 
 def plans(path: Path) -> list[str]:
-    return [item.time for item in Timeline.load(str(path)).filter([Action.INDEXING], completed=False)]
+    return [str(item.time) for item in Timeline.load(str(path)).filter([Action.INDEXING], completed=False)]
 
 
 def meanwhile(change: Callable[[], object]) -> Callable[..., None]:

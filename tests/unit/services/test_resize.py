@@ -15,7 +15,7 @@ from hoodie.errors import CommitConflict, ConfigError
 from hoodie.services.clustering import resize
 from hoodie.table.hash_ring import FIRST, Ring
 from hoodie.table.view import BaseFile, FileSlice
-from hoodie.timeline.clustering_plan import ClusteringGroup
+from hoodie.timeline.models.clustering import ClusteringGroup
 from hoodie.timeline.time import InstantTime
 from hoodie.write.hash_rings import RingChange
 from tests.unit.write.test_bucket_index import OPTIONS as PLAIN

@@ -17,7 +17,7 @@ from hoodie.table.heartbeat import Heartbeat
 from hoodie.timeline import tokens
 from hoodie.timeline.active import Timeline, create_instant
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
+from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import REQUESTED, InstantTime
 from tests.support.faults import die_at
 from tests.support.handles import table_at

@@ -13,10 +13,10 @@ from hoodie.errors import ConfigError, ConflictError, TableError
 from hoodie.services.savepoint import run as module
 from hoodie.services.savepoint.run import SavepointResult
 from hoodie.timeline.active import Timeline, create_instant
-from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import InstantInfo, RollbackPlan
-from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.models.clean import CleanPlan
+from hoodie.timeline.models.rollback import InstantInfo, RollbackPlan
+from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import InstantTime
 from tests.support.rows import assert_same_rows
 from tests.support.tables import small_rows

@@ -13,8 +13,8 @@ from hoodie.services.compaction.strategy import candidates, choose
 from hoodie.storage import FileInfo
 from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, TimelineView
-from hoodie.timeline.compaction_plan import CompactionOperation
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.models.compaction import CompactionOperation
 from hoodie.timeline.time import InstantTime
 
 MB = 1 << 20

@@ -46,8 +46,8 @@ from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
-from hoodie.timeline.plans import RollbackMetadata
-from hoodie.timeline.restore_plan import RestoreMetadata
+from hoodie.timeline.models.restore import RestoreMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata
 
 _UNDOING = (Action.ROLLBACK, Action.RESTORE)
 #: (partition path, file id) of file groups; None: all of the table

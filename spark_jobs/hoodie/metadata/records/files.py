@@ -15,9 +15,9 @@ import pyarrow as pa
 from hoodie.errors import TableError
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.metadata.records import Records
-from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.models.clean import CleanMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata
 
 #: the key of the list of partitions
 ALL = "__all_partitions__"

@@ -8,7 +8,7 @@ once one of them is gone, the new one holds them all.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.config.key import Config
@@ -16,7 +16,7 @@ from hoodie.errors import TableError
 from hoodie.services.archive.settings import MERGE_BATCH, MERGE_ENABLED, MERGE_SMALL_FILE_LIMIT
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.archived import MERGE_PLAN_NAME, archive_files, archive_name, archive_version
-from hoodie.timeline.plans import AvroFile
+from hoodie.timeline.models.mapper import AvroFile, avro
 
 
 @dataclass(frozen=True)
@@ -25,24 +25,17 @@ class MergePlan(AvroFile):
 
     model = "HoodieMergeArchiveFilePlan"
 
-    candidates: tuple[str, ...]
-    merged: str
+    candidates: tuple[str, ...] = field(metadata=avro("candidate"))
+    merged: str = field(metadata=avro("mergedArchiveFileName", null=""))
     version: int | None = 1
 
     @property
     def names(self) -> list[str]:
         return [path.rpartition("/")[2] for path in self.candidates]
 
-    def to_record(self) -> dict[str, Any]:
-        return {
-            "version": self.version,
-            "candidate": list(self.candidates),
-            "mergedArchiveFileName": self.merged,
-        }
-
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> MergePlan:
-        made = cls(tuple(record["candidate"] or ()), record["mergedArchiveFileName"] or "", record["version"])
+        made = super().from_record(record)
         if odd := [name for name in (*made.names, made.merged) if archive_version(name) is None]:
             raise TableError(
                 f"{MERGE_PLAN_NAME} names {odd[0][:200]!r}, which is no archive file; remove the plan",

@@ -23,8 +23,8 @@ from hoodie.services.planned import ExecutedPlan
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.handle import Table
 from hoodie.timeline.active import again, begin_instant, instant_path
-from hoodie.timeline.clean_plan import CleanedPartition, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.instant import Instant, State
+from hoodie.timeline.models.clean import CleanedPartition, CleanFile, CleanMetadata, CleanPlan
 
 _THREADS = 8
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from hoodie.errors import TableError
 from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.models.clean import CleanPlan
 
 
 def pending_plans(timeline: Timeline, storage: Storage) -> Iterator[tuple[Instant, CleanPlan]]:

@@ -21,9 +21,9 @@ from hoodie.storage import FileInfo, Storage
 from hoodie.table.handle import Table
 from hoodie.table.view import Listing, TimelineView
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clean_plan import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.models.clean import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.time import NO_TIME, REQUESTED
 
 _LISTERS = 8

@@ -27,8 +27,8 @@ from hoodie.services.retention import check_retention
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
 from hoodie.timeline.active import Timeline, delete_states
-from hoodie.timeline.clean_plan import CleanPlan
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.models.clean import CleanPlan
 from hoodie.timeline.time import NO_TIME
 
 

@@ -26,10 +26,9 @@ from hoodie.table.hash_ring import Ring, Rings
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, file_slices
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clustering_plan import OPERATION, ClusteringGroup, ClusteringPlan
 from hoodie.timeline.commit import stats_by_partition
 from hoodie.timeline.instant import Action, Instant, Kind, State
-from hoodie.timeline.plans import RequestedReplace
+from hoodie.timeline.models.clustering import OPERATION, ClusteringGroup, ClusteringPlan, RequestedReplace
 from hoodie.write.hash_rings import RingChange, clustered_rings, ring_changes
 
 

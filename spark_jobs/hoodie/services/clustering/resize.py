@@ -27,7 +27,7 @@ from hoodie.table.buckets import has_rings
 from hoodie.table.hash_ring import Node, Ring
 from hoodie.table.view import FileSlice
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clustering_plan import ClusteringGroup
+from hoodie.timeline.models.clustering import ClusteringGroup
 from hoodie.write.hash_rings import RingChange
 
 Settled = Callable[[Sequence[FileSlice], int], bool]

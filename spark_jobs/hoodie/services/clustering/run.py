@@ -13,9 +13,8 @@ from hoodie.services.request import RewriteRequest
 from hoodie.services.rollback.run import cancel
 from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clustering_plan import OPERATION, ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant
-from hoodie.timeline.plans import RequestedReplace
+from hoodie.timeline.models.clustering import OPERATION, ClusteringPlan, RequestedReplace, SliceInfo
 from hoodie.timeline.time import InstantTime
 
 

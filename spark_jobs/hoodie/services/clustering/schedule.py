@@ -37,8 +37,8 @@ from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, SliceInfo
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.models.clustering import ClusteringGroup, ClusteringPlan, SliceInfo
 from hoodie.timeline.time import NO_TIME
 
 _LISTERS = 8

@@ -23,7 +23,7 @@ from hoodie.services.clustering.task import Share, sample
 from hoodie.services.rewrite_slices import PlanSlice, RewriteContext, run_tasks
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
-from hoodie.timeline.clustering_plan import ClusteringGroup, ClusteringPlan, SliceInfo
+from hoodie.timeline.models.clustering import ClusteringGroup, ClusteringPlan, SliceInfo
 from hoodie.write.blobs import SUMMARY, error_message, message
 
 

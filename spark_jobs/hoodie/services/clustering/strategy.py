@@ -32,8 +32,8 @@ from hoodie.services.clustering.settings import (
     Updates,
 )
 from hoodie.table.view import FileSlice
-from hoodie.timeline.clustering_plan import ClusteringGroup, SliceInfo
-from hoodie.timeline.compaction_plan import (
+from hoodie.timeline.models.clustering import ClusteringGroup, SliceInfo
+from hoodie.timeline.models.compaction import (
     TOTAL_IO_MB,
     TOTAL_IO_READ_MB,
     TOTAL_IO_WRITE_MB,

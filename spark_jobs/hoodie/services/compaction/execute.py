@@ -21,13 +21,13 @@ from hoodie.table.view import FileSlice, TimelineView, file_slices
 from hoodie.table.written import is_named
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import stats_by_partition
-from hoodie.timeline.compaction_plan import (
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.models.compaction import (
     TOTAL_IO_READ_MB,
     TOTAL_LOG_FILES_SIZE,
     CompactionOperation,
     CompactionPlan,
 )
-from hoodie.timeline.instant import Action, Instant, State
 
 #: Hudi's WriteOperationType of a compaction
 OPERATION = "COMPACT"

@@ -12,8 +12,8 @@ from hoodie.services.planned import DuePlan, RewriteResult, RewriteService, Rewr
 from hoodie.services.request import RewriteRequest
 from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.compaction_plan import TOTAL_LOG_FILES_SIZE, CompactionOperation, CompactionPlan
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.models.compaction import TOTAL_LOG_FILES_SIZE, CompactionOperation, CompactionPlan
 from hoodie.timeline.time import InstantTime
 
 

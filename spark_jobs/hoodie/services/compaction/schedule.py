@@ -22,8 +22,8 @@ from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from hoodie.timeline.instant import Action
+from hoodie.timeline.models.compaction import CompactionOperation, CompactionPlan
 from hoodie.timeline.time import InstantTime
 
 _LISTERS = 8

@@ -16,7 +16,7 @@ from hoodie.services.compaction.settings import (
     TARGET_PARTITIONS,
     Strategy,
 )
-from hoodie.timeline.compaction_plan import (
+from hoodie.timeline.models.compaction import (
     TOTAL_IO_MB,
     TOTAL_LOG_FILES_SIZE,
     CompactionOperation,

@@ -18,7 +18,7 @@ from hoodie.services.rewrite_slices import PlanSlice, RewriteContext
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import RuntimeStats, WriteStat
-from hoodie.timeline.compaction_plan import TOTAL_LOG_FILES_SIZE, CompactionOperation
+from hoodie.timeline.models.compaction import TOTAL_LOG_FILES_SIZE, CompactionOperation
 from hoodie.write.blobs import SUMMARY, error_message, message
 from hoodie.write.handles import OutputFile, pieces
 

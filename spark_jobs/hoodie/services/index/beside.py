@@ -19,8 +19,8 @@ from hoodie.progress import ProgressCallback
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, begin_instant
-from hoodie.timeline.index_plan import IndexMetadata, IndexPlan, IndexTarget
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.models.indexing import IndexMetadata, IndexPlan, IndexTarget
 from hoodie.timeline.time import NO_TIME
 from hoodie.write.kept import KeptPartition
 from hoodie.write.kept.beside import MakingBeside

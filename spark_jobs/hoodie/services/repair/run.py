@@ -16,7 +16,7 @@ from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.handle import Table
 from hoodie.table.markers import marker_instants
-from hoodie.timeline.plans import RollbackPlan
+from hoodie.timeline.models.rollback import RollbackPlan
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
 

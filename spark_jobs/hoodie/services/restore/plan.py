@@ -12,8 +12,8 @@ from hoodie.services.rollback.retained_slices import lost_slices, refuse_lost
 from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, Kind, State
-from hoodie.timeline.plans import InstantInfo
-from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
+from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
+from hoodie.timeline.models.rollback import InstantInfo
 from hoodie.timeline.time import NO_TIME, REQUESTED
 
 _SHOWN = 5

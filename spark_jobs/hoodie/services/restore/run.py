@@ -31,8 +31,8 @@ from hoodie.table.features import Feature, refuse
 from hoodie.timeline.active import Timeline, begin_instant, delete_instant, delete_states
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.plans import InstantInfo, RollbackMetadata, RollbackPlan
-from hoodie.timeline.restore_plan import RestoreMetadata, RestorePlan
+from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
+from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan
 from hoodie.timeline.time import REQUESTED
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback

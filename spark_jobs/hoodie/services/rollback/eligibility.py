@@ -18,7 +18,7 @@ from hoodie.table.listing import StorageListing
 from hoodie.table.view import LogFile, TimelineView, log_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
-from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.time import NO_TIME
 from hoodie.write import rollback
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hoodie.format.names import join
 from hoodie.table.handle import Table
-from hoodie.timeline.plans import RollbackPlan
+from hoodie.timeline.models.rollback import RollbackPlan
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
 from hoodie.timeline.active import Timeline, delete_instant
 from hoodie.timeline.instant import Instant
-from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
 from hoodie.write.transaction import Transaction

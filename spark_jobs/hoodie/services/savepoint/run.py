@@ -28,7 +28,7 @@ from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, begin_instant, delete_states
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.savepoint import SavepointMetadata
+from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import REQUESTED
 from hoodie.write import rollback
 from hoodie.write.operation import check_public

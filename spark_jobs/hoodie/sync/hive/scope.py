@@ -10,9 +10,9 @@ from hoodie.storage import FileInfo
 from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.clock import format_millis
 from hoodie.timeline.instant import Action, Instant, in_order
+from hoodie.timeline.models.clean import CleanMetadata
 
 _DROPS = "DELETE_PARTITION"
 

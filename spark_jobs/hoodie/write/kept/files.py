@@ -8,9 +8,9 @@ from hoodie.config.key import Config
 from hoodie.metadata.records import Records
 from hoodie.metadata.records.files import of_clean, of_commit, of_listing, of_rollback
 from hoodie.metadata.table import Partition
-from hoodie.timeline.clean_plan import CleanMetadata
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.models.clean import CleanMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.write.kept import Changed, KeptPartition, Making
 from hoodie.write.kept.footers import Files
 

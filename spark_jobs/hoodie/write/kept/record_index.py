@@ -44,10 +44,10 @@ from hoodie.table.skeleton import open_base
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
 from hoodie.timeline.clock import instant_millis
-from hoodie.timeline.clustering_plan import OPERATION as CLUSTERING
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Kind
-from hoodie.timeline.plans import RollbackMetadata
+from hoodie.timeline.models.clustering import OPERATION as CLUSTERING
+from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.time import NO_TIME, REQUESTED
 from hoodie.write.kept import Changed, KeptPartition, Making, Moment
 from hoodie.write.kept.footers import Files

@@ -6,11 +6,11 @@ Importing this module needs the standard library only; reading and writing bytes
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from hoodie.format.names import relative_path
-from hoodie.timeline.plans import AvroFile
+from hoodie.timeline.models.mapper import NOT_STORED, AvroFile, avro
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,10 @@ class SavepointMetadata(AvroFile):
 
     model = "HoodieSavepointMetadata"
 
-    user: str
-    at_ms: int
+    user: str = field(metadata=avro("savepointedBy"))
+    at_ms: int = field(metadata=avro("savepointedAt"))
     comments: str
-    files: Mapping[str, tuple[str, ...]]
+    files: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata=NOT_STORED)
     version: int | None = 1
 
     @property
@@ -32,16 +32,11 @@ class SavepointMetadata(AvroFile):
         return sum(map(len, self.files.values()))
 
     def to_record(self) -> dict[str, Any]:
-        return {
-            "savepointedBy": self.user,
-            "savepointedAt": self.at_ms,
-            "comments": self.comments,
-            "partitionMetadata": {
-                partition: {"partitionPath": partition, "savepointDataFile": list(names)}
-                for partition, names in self.files.items()
-            },
-            "version": self.version,
+        files = {
+            partition: {"partitionPath": partition, "savepointDataFile": list(names)}
+            for partition, names in self.files.items()
         }
+        return {**super().to_record(), "partitionMetadata": files}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> SavepointMetadata:
@@ -49,6 +44,4 @@ class SavepointMetadata(AvroFile):
             relative_path(partition, "partition of a savepoint"): tuple(item["savepointDataFile"])
             for partition, item in record["partitionMetadata"].items()
         }
-        return cls(
-            record["savepointedBy"], record["savepointedAt"], record["comments"], files, record["version"]
-        )
+        return replace(super().from_record(record), files=files)
