@@ -19,6 +19,7 @@ import pyarrow.dataset as ds
 from hoodie.config.cores import usable_cores
 from hoodie.engine import Engine, Scan
 from hoodie.engine.files import FileFrame
+from hoodie.engine.origin import noting
 from hoodie.engine.spool import Refusal, Room, Spool
 from hoodie.engine.streams import Stream
 from hoodie.engine.task import BatchFunction, Task
@@ -123,7 +124,8 @@ class LocalEngine(Engine):
             def call() -> Iterator[pa.RecordBatch]:
                 with self._lock:
                     attempt = next(self._attempts)
-                return function(source(), Task(number, stage, attempt))
+                with noting():
+                    yield from function(source(), Task(number, stage, attempt))
 
             return call
 

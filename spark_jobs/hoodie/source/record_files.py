@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.engine.origin import note
 from hoodie.engine.streams import Stream, widened
 from hoodie.format.avro_source import avro_batches, avro_schema
 from hoodie.source import Format, Source, source_files
@@ -40,6 +41,7 @@ class RecordFile:
 
     def __call__(self) -> Iterator[pa.RecordBatch]:
         """The rows in the source's schema. Raises InputError, which names the file."""
+        note(self.path)
         with unreadable(self.source, self.path), self._opened() as file:
             for batch in avro_batches(file) if self._avro else _stripes(_orc(file)):
                 rows = pa.Table.from_batches([batch])

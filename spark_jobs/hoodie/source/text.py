@@ -16,6 +16,8 @@ from typing import Any, cast
 import pyarrow as pa
 
 from hoodie.codec.arrays import pc
+from hoodie.config.cores import usable_cores
+from hoodie.engine.origin import note
 from hoodie.engine.streams import Stream, widened
 from hoodie.errors import InputError
 from hoodie.format.map_keys import has_map
@@ -28,6 +30,8 @@ from hoodie.source.together import grown, union
 BLOCK_BYTES = 16 << 20
 #: bytes of rows of a source that are kept from the first reading
 HELD_BYTES = 32 << 20
+#: rows of them that are a batch, and a part of a stream at least
+_HELD_ROWS = 65536
 #: bytes of small files that are one part of a stream
 _PART_BYTES = 64 << 20
 _ERRORS = (pa.ArrowException, UnicodeDecodeError, EOFError)
@@ -133,7 +137,7 @@ class TextFile(ABC):
         return open_text(self.source, self.path)
 
 
-def text_rows(files: Sequence[TextFile]) -> pa.Table | Stream:
+def text_rows(files: Sequence[TextFile]) -> Stream:
     """The rows of one file at least, in types that all of them have.
 
     Of CSV, types that were inferred from too little become text.
@@ -142,7 +146,7 @@ def text_rows(files: Sequence[TextFile]) -> pa.Table | Stream:
     return _read(files, lambda dtype: pa.string() if csv and pa.types.is_null(dtype) else dtype)
 
 
-def _read(files: Sequence[TextFile], settle: Callable[[pa.DataType], pa.DataType]) -> pa.Table | Stream:
+def _read(files: Sequence[TextFile], settle: Callable[[pa.DataType], pa.DataType]) -> Stream:
     known: list[TextFile] = []
     held: list[pa.Table] = []
     left = HELD_BYTES
@@ -159,8 +163,11 @@ def _read(files: Sequence[TextFile], settle: Callable[[pa.DataType], pa.DataType
     united = union([(file.path, file.full_schema) for file in known])
     schema = pa.schema([pa.field(field.name, settle(field.type)) for field in united])
     if left >= 0:
-        whole = [_in_types(file, rows, united) for file, rows in zip(known, held, strict=True)]
-        return pa.concat_tables(whole, promote_options="permissive").cast(schema)
+        whole = [
+            (file.path, _in_types(file, rows, united).cast(schema))
+            for file, rows in zip(known, held, strict=True)
+        ]
+        return Stream(schema, tuple(_held(whole)))
     return Stream(schema, tuple(_Part(part, united, schema) for part in _parts(known)))
 
 
@@ -193,6 +200,22 @@ def _in_types(file: TextFile, rows: pa.Table, united: pa.Schema) -> pa.Table:
         return widened(file.full(rows), united)
 
 
+def _held(files: Sequence[tuple[str, pa.Table]]) -> Iterator[_Held]:
+    """The rows of files, parted for the cores of the machine."""
+    step = max(_HELD_ROWS, -(-sum(rows.num_rows for _, rows in files) // usable_cores()))
+    part: list[tuple[str, pa.Table]] = []
+    left = step
+    for path, rows in files:
+        while rows.num_rows:
+            part.append((path, rows.slice(0, left)))
+            rows, left = rows.slice(left), left - part[-1][1].num_rows
+            if not left:
+                yield _Held(tuple(part))
+                part, left = [], step
+    if part:
+        yield _Held(tuple(part))
+
+
 def _parts(files: Sequence[TextFile]) -> Iterator[tuple[TextFile, ...]]:
     """Neighbours together, up to some size."""
     part: list[TextFile] = []
@@ -207,6 +230,18 @@ def _parts(files: Sequence[TextFile]) -> Iterator[tuple[TextFile, ...]]:
 
 
 @dataclass(frozen=True)
+class _Held:
+    """Rows of files, by their paths."""
+
+    files: tuple[tuple[str, pa.Table], ...]
+
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        for path, rows in self.files:
+            note(path)
+            yield from rows.to_batches(max_chunksize=_HELD_ROWS)
+
+
+@dataclass(frozen=True)
 class _Part:
     files: tuple[TextFile, ...]
     united: pa.Schema
@@ -214,6 +249,7 @@ class _Part:
 
     def __call__(self) -> Iterator[pa.RecordBatch]:
         for file in self.files:
+            note(file.path)
             with file.reading():
                 for number, block in enumerate(file.blocks()):
                     rows = widened(file.full(file.rows(block, first=number == 0)), self.united)
