@@ -182,7 +182,10 @@ class SparkEngine(Engine):
                 raise InputError(
                     f"{found[1]} can't be read by Spark: {_cause(error)}; check the file", file=found[1]
                 ) from error
-            raise JobError(f"a Spark job failed: {_cause(error)}") from error
+            cause = _cause(error)
+            if cause.startswith(_REFUSED):  # by a task that reads a source
+                raise InputError(cause.removeprefix(_REFUSED)) from error
+            raise JobError(f"a Spark job failed: {cause}") from error
         return [row.asDict() for row in rows]
 
     @contextlib.contextmanager
@@ -301,6 +304,7 @@ _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(\S.
 
 
 #: what Spark says of a file whose rows it can't read
+_REFUSED = "hoodie.errors.InputError: "
 _UNREAD = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+?)\.?\s")
 
 

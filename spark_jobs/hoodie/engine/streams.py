@@ -25,4 +25,16 @@ def widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """The rows in a schema that was united of theirs and others: columns that they lack are null."""
     if rows.schema == schema:
         return rows
+    try:
+        return _in_schema(rows, schema)
+    except pa.ArrowInvalid as error:
+        for name in rows.column_names:
+            try:
+                _in_schema(rows.select([name]), pa.schema([schema.field(name)]))
+            except pa.ArrowInvalid:
+                raise pa.ArrowInvalid(f"column {name!r}: {error}") from error
+        raise
+
+
+def _in_schema(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.concat_tables([schema.empty_table(), rows], promote_options="permissive").cast(schema)

@@ -21,6 +21,7 @@ from hoodie.format.meta_fields import without_meta
 from hoodie.format.parquet_footer import Footer
 from hoodie.source import Format, Source, SourceFile, source_files
 from hoodie.source.arrow_files import file_system
+from hoodie.source.folders import folder_texts, refuse_twice
 from hoodie.source.record_files import record_files, record_rows
 from hoodie.source.text import text_rows
 from hoodie.source.text_sources import text_files
@@ -76,8 +77,10 @@ def _parquet(source: Source) -> ds.Dataset:
         footers = list(
             pool.map(_Group.footer, *zip(*((g, place) for g in groups for place in g.places), strict=True))
         )
-    parts = [("the folders' names", group.in_path()) for group in groups if group.folder]
-    schema = union(footers, parts)
+    for group, (name, footer) in zip((g for g in groups for _ in g.places), footers, strict=True):
+        below = name[len(group.root) :] if group.root else ""
+        refuse_twice(name, footer.names, folder_texts(below))
+    schema = union(footers, [("the folders' names", group.in_path()) for group in groups if group.folder])
     united: Any = [group.dataset(schema) for group in groups]
     return cast(ds.Dataset, ds.dataset(united))
 
@@ -90,6 +93,8 @@ class _Group:
     files: pafs.FileSystem
     folder: str
     paths: list[str]
+    #: the folder as it is called
+    root: str
     #: (path, what it is called)
     places: list[tuple[str, str]]
 
@@ -98,7 +103,7 @@ class _Group:
         opened = [file_system(source, file.path) for file in found]
         paths = [path for _, path in opened]
         places = [(path, file.path) for path, file in zip(paths, found, strict=True)]
-        return cls(source, opened[0][0], folder.partition("://")[2] or folder, paths, places)
+        return cls(source, opened[0][0], folder.partition("://")[2] or folder, paths, folder, places)
 
     def dataset(self, schema: pa.Schema | None = None) -> ds.Dataset:
         layout: Any = {"partitioning": "hive", "partition_base_dir": self.folder} if self.folder else {}

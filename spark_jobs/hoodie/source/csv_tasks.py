@@ -1,6 +1,7 @@
-"""CSV on Spark: Spark reads the lines of the files, and its tasks parse them as the local engine does.
+"""CSV and JSON on Spark: Spark reads the lines of the files, and its tasks parse them as the local engine does.
 
-Spark's own reader would take other texts for CSV, and other values for numbers and times. No pyspark import.
+Spark's own readers would take other texts for CSV and JSON, and other values for numbers and times. No
+pyspark import.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, dropwhile, groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -17,13 +18,13 @@ import pyarrow as pa
 from hoodie.codec.arrays import pc
 from hoodie.engine.streams import widened
 from hoodie.errors import HoodieError
-from hoodie.source import Source
+from hoodie.source import Format, Source
 from hoodie.source.bad_rows import BadRows, Required
 from hoodie.source.csv_dialect import Dialect
 from hoodie.source.csv_file import CsvFile
 from hoodie.source.folders import FolderColumn
 from hoodie.source.screening import Screen
-from hoodie.source.text import TextFile, settled
+from hoodie.source.text import JsonFile, TextFile, settled
 from hoodie.storage import normalize
 
 #: what is asked of Spark's reader of text
@@ -51,9 +52,13 @@ class _Text(NamedTuple):
     start: int
     lines: Any
 
-    def block(self, dialect: Dialect) -> bytes:
+    def joined(self) -> bytes:
         whole = pa.ListArray.from_arrays(pa.array([0, len(self.lines)], pa.int32()), self.lines)
         text: bytes = pc.binary_join(whole, b"\n")[0].as_py()
+        return text
+
+    def block(self, dialect: Dialect) -> bytes:
+        text = self.joined()
         return (text if dialect.encoding == "utf-8" else text.decode(dialect.encoding).encode()) + b"\n"
 
 
@@ -70,7 +75,7 @@ def _texts(batches: Iterable[pa.RecordBatch]) -> Iterator[_Text]:
 
 
 @dataclass(frozen=True)
-class _Part(CsvFile):
+class CsvPart(CsvFile):
     """A part of a file that Spark reads at once."""
 
     start: int = 0
@@ -83,7 +88,7 @@ class _Part(CsvFile):
     def begun(self, first: bytes) -> tuple[TextFile, int]:
         return (self, 0) if self.start else super().begun(first)
 
-    def without_header(self) -> _Part:
+    def without_header(self) -> CsvPart:
         """The later part of a file, which has no header, with some names."""
         texts = iter(self.texts)
         for text in texts:
@@ -92,11 +97,36 @@ class _Part(CsvFile):
         return replace(self, texts=())
 
 
+@dataclass(frozen=True)
+class JsonPart(JsonFile):
+    """As `CsvPart`; blank lines are no text."""
+
+    start: int = 0
+    texts: Iterable[_Text] = ()
+
+    def whole_blocks(self) -> Iterator[bytes]:
+        for text in self.texts:
+            block = text.joined() + b"\n"
+            if block.strip():
+                yield block
+
+    def settled(self, found: Sequence[pa.Schema]) -> TextFile:
+        return super().settled(found) if found else self
+
+
+_Part = TypeVar("_Part", CsvPart, JsonPart)
+
+
 def _parts(batches: Iterable[pa.RecordBatch], part: _Part, screened: bool) -> Iterator[_Part]:
     for (path, start), texts in groupby(_texts(batches), lambda text: (text.file, text.start)):
         # those that are screened are read more than once
         lines = list(texts) if screened else texts  # noqa: B031  one of them
         yield replace(part, path=path, start=start, texts=lines)
+
+
+def _empty(source: Source, known: pa.Schema | None) -> Any:
+    kind = CsvPart if source.format is Format.CSV else JsonPart
+    return kind(source, "", 0, known)
 
 
 def local_path(uri: str) -> str:
@@ -123,23 +153,26 @@ class Look:
     screened: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        empty = _Part(self.source, "", 0, self.known)
+        empty = _empty(self.source, self.known)
         for part in _parts(batches, empty, self.screened):
             item: dict[str, Any] = {"file": part.path, "start": part.start}
             part = replace(part, path=local_path(part.path))
             try:
                 with part.reading():
                     found = self._looked(part)
-                    if not part.start and not found.names:
+                    if isinstance(part, CsvPart) and not part.start and not found.names:
                         raise pa.ArrowInvalid("it has no header")
-                if part.start and not found.names:
+                if not found.names:
                     continue  # blank lines
                 item |= {"names": list(found.names), "types": found.schema.serialize().to_pybytes()}
             except HoodieError as error:
                 item["error"] = error.message
             yield pa.RecordBatch.from_pylist([item], _LOOKED)
 
-    def _looked(self, part: _Part) -> TextFile:
+    def _looked(self, part: CsvPart | JsonPart) -> TextFile:
+        if isinstance(part, JsonPart):
+            part, _, some = _screened(part) if self.screened else (part, None, True)
+            return settled(part)[0] if some else part
         if part.start:
             part = part.without_header()
             if self.screened:
@@ -156,7 +189,7 @@ class Vet:
     source: Source
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for part in _parts(batches, _Part(self.source, "", 0, None), screened=False):
+        for part in _parts(batches, CsvPart(self.source, "", 0, None), screened=False):
             item: dict[str, Any] = {"file": part.path, "start": part.start}
             part, line = replace(part, path=local_path(part.path)), 1
             try:
@@ -189,9 +222,9 @@ class Rows:
     bad: tuple[str, str] | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        empty = _Part(self.source, "", 0, self.known)
+        empty = _empty(self.source, self.known)
         for part in _parts(batches, empty, self.bad is not None):
-            columns = self.files[part.path]
+            columns = self.files.get(part.path, Columns((), (), ()))
             file = replace(part, folders=columns.folders)
             lines: Sequence[str] = ()
             if self.bad is not None:
@@ -206,7 +239,7 @@ class Rows:
                 assert self.bad is not None
                 yield from self._batches(pa.table({self.bad[1]: pa.array(lines, pa.string())}), part.path)
 
-    def _good(self, file: _Part, path: str) -> Iterator[pa.RecordBatch]:
+    def _good(self, file: CsvPart | JsonPart, path: str) -> Iterator[pa.RecordBatch]:
         line = 1
         with replace(file, path=local_path(path)).reading():
             for number, block in enumerate(file.blocks()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -75,12 +75,16 @@ def texts_below(found: Mapping[str, Sequence[SourceFile]]) -> dict[str, dict[str
     }
 
 
-def refuse_twice(columns: Sequence[str], folders: Sequence[FolderColumn]) -> None:
+def refuse_twice(path: str, columns: Sequence[str], folders: Iterable[str]) -> None:
     """Raises InputError for a column that a file, with the names of its folders, has more than once."""
-    names = [*columns, *(folder.name for folder in folders)]
-    if twice := [name for name in names if names.count(name) > 1]:
-        why = " (a folder of its path has its name, too)" if folders else ""
-        raise InputError(f"the source has the column {twice[0]!r} more than once{why}; rename one of them")
+    names = [*columns, *folders]
+    if len({*names}) == len(names):
+        return
+    twice = next(name for name in names if names.count(name) > 1)
+    why = " (a folder of its path has its name, too)" if columns.count(twice) == 1 else ""
+    raise InputError(
+        f"{path} has the column {twice!r} more than once{why}; rename one of them", file=path, column=twice
+    )
 
 
 def _type(values: Sequence[str | None]) -> pa.DataType:

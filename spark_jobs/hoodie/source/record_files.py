@@ -14,7 +14,7 @@ from hoodie.engine.streams import Stream, widened
 from hoodie.format.avro_source import avro_batches, avro_schema
 from hoodie.source import Format, Source, source_files
 from hoodie.source.arrow_files import file_system
-from hoodie.source.folders import FolderColumn, folder_columns, texts_below
+from hoodie.source.folders import FolderColumn, folder_columns, refuse_twice, texts_below
 from hoodie.source.together import union, unreadable
 
 #: files whose schemas are read side by side
@@ -24,19 +24,19 @@ _OPENED = 8
 @dataclass(frozen=True)
 class RecordFile:
     """One file; picklable: tasks read it, too. `folders`: columns in the names of its folders. `schema`: that
-    of all files of the source.
+    of all files of the source; `wanted`: that in which rows are given, if it is another.
     """
 
     source: Source
     path: str
     folders: tuple[FolderColumn, ...] = ()
     schema: pa.Schema | None = None
+    wanted: pa.Schema | None = None
 
     def own_schema(self) -> tuple[str, pa.Schema]:
         with unreadable(self.source, self.path), self._opened() as file:
             found = avro_schema(file) if self._avro else _orc(file).schema.remove_metadata()
-            if twice := [column.name for column in self.folders if column.name in found.names]:
-                raise ValueError(f"its folder and its rows have the column {twice[0]!r}; rename one of them")
+            refuse_twice(self.path, found.names, [column.name for column in self.folders])
             return self.path, pa.schema([*found, *(pa.field(item.name, item.type) for item in self.folders)])
 
     def __call__(self) -> Iterator[pa.RecordBatch]:
@@ -47,7 +47,8 @@ class RecordFile:
                 rows = pa.Table.from_batches([batch])
                 for column in self.folders:
                     rows = rows.append_column(column.name, column.values(rows.num_rows))
-                yield from (rows if self.schema is None else widened(rows, self.schema)).to_batches()
+                rows = rows if self.schema is None else widened(rows, self.schema)
+                yield from (rows if self.wanted is None else rows.cast(self.wanted)).to_batches()
 
     @property
     def _avro(self) -> bool:

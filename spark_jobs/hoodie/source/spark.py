@@ -17,7 +17,8 @@ from hoodie.source.csv_dialect import refuse_lines_in_values
 from hoodie.source.csv_tasks import local_path
 from hoodie.source.ddl import ddl, quoted
 from hoodie.source.record_files import RecordFile, record_files
-from hoodie.source.spark_csv import csv_frame, shared_options, vet_encoding
+from hoodie.source.spark_csv import csv_frame, json_frame, own_json, shared_options, vet_encoding
+from hoodie.source.spark_folders import ALL_FILES, folders, refuse_both
 from hoodie.storage import normalize
 
 #: Spark's names of error conditions -> is the source missing (else unreadable)
@@ -67,10 +68,6 @@ def read_permissive(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     """DataFrame of files, before the transform; the text of a record of CSV or JSON that can't be read is in
     the column CORRUPT, which Parquet lacks. Raises as `read`.
     """
-    if source.format is Format.AVRO:
-        raise ConfigError(
-            "the Spark engine has no error table for an Avro source; use the local engine, or leave it out"
-        )
     if source.format in (Format.CSV, Format.JSON):
         if mode := {"mode", "columnnameofcorruptrecord"} & {name.lower() for name in source.options}:
             raise ConfigError(
@@ -96,12 +93,33 @@ def _read(source: Source, spark: Any, known: pa.Schema | None, files: bool) -> A
         if source.format is Format.SQL:
             return spark.sql(source.paths[0])
         if source.format is Format.AVRO:
-            return _avro(source, spark)
+            return _by_tasks(record_files(source), spark, named=not files)
+        if source.format is Format.ORC and (found := _with_times(source)) is not None:
+            return _by_tasks(found, spark, named=not files)
         return _files(source, spark, known)
     except HoodieError:
         raise
     except Exception as error:
         raise _bad_file(source) or explained(source, error) from error
+
+
+def _with_times(source: Source) -> list[RecordFile] | None:
+    """The files of ORC that Spark's reader would change, which takes times for those of the zone of its
+    machine, and cuts nanoseconds off; None for others, and for those that this process does not see.
+    """
+    if source.options:
+        return None
+    try:
+        files = record_files(source)
+    except HoodieError:
+        return None
+    assert files[0].schema is not None
+    return files if any(_has_time(field.type) for field in files[0].schema) else None
+
+
+def _has_time(kind: Any) -> bool:
+    inside = (kind.field(place).type for place in range(kind.num_fields))
+    return pa.types.is_timestamp(kind) or any(_has_time(part) for part in inside)
 
 
 def _bad_file(source: Source) -> InputError | None:
@@ -150,18 +168,46 @@ def _of_hadoop(source: Source, path: str) -> str:
 
 
 def _column_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
-    options = {"mergeSchema": "true", **_base_path(source), **source.options}
-    return spark.read.format(source.format.value).options(**options).load([*(source.only or source.paths)])
+    found, columns = folders(source, spark, known)
+    options = {"mergeSchema": "true", **found, **source.options}
+    paths = [*(source.only or source.paths)]
+    reader = spark.read.format(source.format.value)
+    if columns:
+        schema = reader.options(**{**options, **ALL_FILES}).load(paths).schema
+        refuse_both(source, columns, schema.names)
+        empty = [f"cast(null as {ddl(kind)}) as {quoted(name)}" for name, kind in columns.items()]
+        for field in spark.range(0).selectExpr(*empty).schema.fields:
+            schema = schema.add(field)
+        reader = spark.read.format(source.format.value).schema(schema)
+    return reader.options(**options).load(paths)
 
 
-def _avro(source: Source, spark: Any) -> Any:
-    """Tasks read the files: Spark's own reader of Avro is a jar beside it."""
-    files = record_files(source)
-    schema = files[0].schema
-    assert schema is not None
+def _by_tasks(files: list[RecordFile], spark: Any, named: bool) -> Any:
+    """Tasks read the files: Spark's own reader of Avro is a jar beside it. `named`: with the column FILE."""
+    given = files[0].schema
+    assert given is not None
+    schema = pa.schema([field.with_type(_stored(field.type)) for field in given])
     described = ", ".join(f"{quoted(field.name)} {ddl(field.type)}" for field in schema)
     numbers = spark.range(0, len(files), 1, len(files))
-    return numbers.mapInArrow(_Files(tuple(files)), described)
+    if named:
+        described += f", {FILE} string"
+    read = tuple(replace(file, wanted=schema) for file in files)
+    return numbers.mapInArrow(_Files(read, named), described)
+
+
+def _stored(kind: Any) -> Any:
+    """The type as a table stores it, which is Spark's, too."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if kind in (pa.int8(), pa.int16()):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_stored(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, kind.item_field.with_type(_stored(kind.item_type)))
+    if is_list(kind):
+        return pa.list_(kind.value_field.with_type(_stored(kind.value_type)))
+    return kind
 
 
 @dataclass(frozen=True)
@@ -169,18 +215,18 @@ class _Files:
     """The rows of the files with these numbers."""
 
     files: tuple[RecordFile, ...]
+    named: bool
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_numpy():
-                yield from self.files[number]()
-
-
-def _base_path(source: Source) -> dict[str, str]:
-    """Columns in the names of folders below the source are found where some of its files are read, too."""
-    path = source.paths[0]
-    whole = len(source.paths) == 1 and path not in source.only and not any(mark in path for mark in "*?[{")
-    return {"basePath": path} if source.only and whole else {}
+                file = self.files[number]
+                for rows in file():
+                    if not self.named:
+                        yield rows
+                        continue
+                    path = pa.repeat(pa.scalar(file.path), rows.num_rows)
+                    yield rows.append_column(FILE, path)
 
 
 def _tables(source: Source, spark: Any) -> Any:
@@ -200,28 +246,34 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
         bad = (FILE, CORRUPT) if source.options.get("columnNameOfCorruptRecord") == CORRUPT else None
         if bad is not None:
             refuse_lines_in_values(shared)
-        return csv_frame(shared, spark, known, _base_path(source), bad)
+        return csv_frame(shared, spark, known, bad)
+    own = replace(source, options=_own(source))
+    if source.format is Format.JSON and (shared := own_json(own, known)) is not None:
+        bad = (FILE, CORRUPT) if source.options.get("columnNameOfCorruptRecord") == CORRUPT else None
+        return json_frame(shared, spark, known, bad)
+    found, columns = folders(source, spark, known)
     if source.format is Format.CSV:
-        vet_encoding(source, spark, _base_path(source))
-    options = {"mode": "FAILFAST", **_base_path(source), **source.options}
+        vet_encoding(source, spark, found)
+    options = {"mode": "FAILFAST", **found, **source.options}
     kind = source.format.value
     paths = list(source.only or source.paths)
     if source.format is Format.CSV:
         options = {"header": "true", "enforceSchema": "false", **options}
         options.setdefault("inferSchema", "true")
     inferring = {"timestampFormat": _TIMESTAMPS, **options}
+    if columns:
+        inferring |= ALL_FILES
     inferred = spark.read.format(kind).options(**inferring).load(paths).schema
     fields = [field for field in inferred.fields if field.name != CORRUPT]
+    refuse_both(source, columns, [field.name for field in fields])
     if source.format is Format.CSV and not fields:
         raise source.no_such("the files are empty, without even a header")
     nested = source.format is Format.JSON
-    columns = () if known is None else known
     types: dict[str, Any] = {
-        field.name: field.type for field in columns if nested or not field.type.num_fields
+        field.name: field.type for field in known or () if nested or not field.type.num_fields
     }
-    described = ", ".join(
-        f"{quoted(field.name)} {_type(types.get(field.name), field.dataType)}" for field in fields
-    )
+    described_ = [f"{quoted(field.name)} {_type(types.get(field.name), field.dataType)}" for field in fields]
+    described = ", ".join([*described_, *(f"{quoted(name)} {ddl(column)}" for name, column in columns.items())])
     if options.get("columnNameOfCorruptRecord") == CORRUPT:
         described += f"{', ' if described else ''}`{CORRUPT}` string"
     options.pop("inferSchema", None)
@@ -230,8 +282,12 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
 
 def _shared(source: Source) -> Source | None:
     """The source as `csv_frame` takes it, or None where Spark's own reader is asked for."""
-    own = {name: text for name, text in source.options.items() if (name, text) not in PERMISSIVE.items()}
-    return shared_options(replace(source, options=own))
+    return shared_options(replace(source, options=_own(source)))
+
+
+def _own(source: Source) -> dict[str, str]:
+    """The options that the caller gave."""
+    return {name: text for name, text in source.options.items() if (name, text) not in PERMISSIVE.items()}
 
 
 def _type(known: Any, found: Any) -> str:

@@ -1,20 +1,23 @@
-"""CSV sources of the Spark engine. No pyspark import."""
+"""CSV and JSON sources of the Spark engine. No pyspark import."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from hoodie.errors import ConfigError, InputError
+from hoodie.format.map_keys import has_map
 from hoodie.source import LOCAL_OPTIONS, Format, Source
 from hoodie.source.csv_dialect import Dialect
 from hoodie.source.csv_file import CsvFile
 from hoodie.source.csv_tasks import LINES, LOOKED, Columns, Look, Rows, Vet, local_path
 from hoodie.source.ddl import ddl, quoted
-from hoodie.source.folders import folder_columns, folder_texts, refuse_twice
+from hoodie.source.folders import folder_columns, refuse_twice
+from hoodie.source.spark_folders import folders, own_texts
+from hoodie.source.text import JsonFile, TextFile, null_as_text
 from hoodie.source.together import union
 
 
@@ -34,10 +37,10 @@ def csv_frame(
     source: Source,
     spark: Any,
     known: pa.Schema | None,
-    options: Mapping[str, str],
     bad: tuple[str, str] | None = None,
 ) -> Any:
-    """DataFrame of the rows. `options` are those of Spark's reader of text; `bad` as of `Rows`."""
+    """DataFrame of the rows; `bad` as of `Rows`."""
+    options, named = folders(source, spark, known)
     paths = list(source.only or source.paths)
     dialect = Dialect.of(source)
     # a line end is not one byte in each encoding
@@ -47,18 +50,69 @@ def csv_frame(
     lines = text.selectExpr(*LINES)
     plain = replace(source, storage_options={}, transform="", only=())
     looked = lines.mapInArrow(Look(plain, known, bad is not None), LOOKED).collect()
-    files = _files(plain, known, looked, [name for name in text.columns if name != "value"])
+    files = _files(plain, known, looked, named)
     seen = {local_path(path) for path in files}
     if empty := sorted({local_path(path) for path in text.inputFiles()} - seen):
         raise source.no_such(f"{empty[0]} is empty, without even a header")
     if not files:
         raise source.no_such("the files are empty, without even a header")
-    schema = _schema(list(files.values()), known)
-    if bad is not None:
-        schema = pa.schema([*schema, *(pa.field(name, pa.string()) for name in bad)])
-    described = ", ".join(f"{quoted(field.name)} {ddl(field.type)}" for field in schema)
-    columns = {path: Columns(file.names, file.types, file.folders) for path, file in files.items()}
-    return lines.mapInArrow(Rows(plain, known, columns, schema, bad), described)
+    schema = _schema([*files.values()], known)
+    return _parsed(lines, Rows(plain, known, _columns(files), schema, bad))
+
+
+def own_json(source: Source, known: pa.Schema | None) -> Source | None:
+    """The source as `json_frame` takes it; None where Spark's own reader is asked for, by an option or by a
+    table with maps, which the local engine's reader does not make of objects.
+    """
+    if source.options or any(has_map(field.type) for field in known or ()):
+        return None
+    return source
+
+
+def json_frame(
+    source: Source, spark: Any, known: pa.Schema | None, bad: tuple[str, str] | None = None
+) -> Any:
+    """As `csv_frame`."""
+    options, named = folders(source, spark, known)
+    lines = spark.read.format("text").options(**options).load([*(source.only or source.paths)])
+    lines = lines.selectExpr(*LINES)
+    plain = replace(source, storage_options={}, transform="", only=())
+    parts = _parts(lines.mapInArrow(Look(plain, known, bad is not None), LOOKED).collect())
+    texts = {path: own_texts(source, local_path(path), named) for path in parts}
+    columns = folder_columns(texts, known)
+    files: dict[str, TextFile] = {}
+    for path, found in parts.items():
+        file = JsonFile(plain, path, 0, known, folders=columns[path])
+        schemas = [pa.ipc.read_schema(pa.py_buffer(part["types"])) for part in found]
+        with replace(file, path=local_path(path)).reading():
+            files[path] = file.settled(schemas)
+        refuse_twice(local_path(path), files[path].names, [folder.name for folder in file.folders])
+    if not files and known is None:
+        raise InputError(f"no record of {source} can be read; mend the files", source=str(source))
+    united = _schema([*files.values()], known) if files else pa.schema([*(known or ())])
+    return _parsed(lines, Rows(plain, known, _columns(files), united, bad))
+
+
+def _parsed(lines: Any, rows: Rows) -> Any:
+    """The lines as rows."""
+    own = [pa.field(name, pa.string()) for name in rows.bad or ()]
+    rows = replace(rows, schema=pa.schema([*rows.schema, *own]))
+    described = ", ".join(f"{quoted(field.name)} {ddl(field.type)}" for field in rows.schema)
+    return lines.mapInArrow(rows, described)
+
+
+def _columns(files: Mapping[str, TextFile]) -> dict[str, Columns]:
+    return {path: Columns(file.names, file.types, file.folders) for path, file in files.items()}
+
+
+def _parts(looked: Sequence[Any]) -> dict[str, list[Any]]:
+    """What was found of the parts of each file. Raises the first error of a part."""
+    parts: dict[str, list[Any]] = {}
+    for row in sorted(looked, key=lambda row: (row["file"], row["start"])):
+        if row["error"]:
+            raise _refused(row)
+        parts.setdefault(row["file"], []).append(row)
+    return parts
 
 
 def vet_encoding(source: Source, spark: Any, options: Mapping[str, str]) -> None:
@@ -89,18 +143,11 @@ def _refused(row: Any) -> InputError:
 
 
 def _files(
-    source: Source, known: pa.Schema | None, looked: Sequence[Any], folders: Sequence[str]
+    source: Source, known: pa.Schema | None, looked: Sequence[Any], named: Collection[str]
 ) -> dict[str, CsvFile]:
     """The files by the names that Spark gives them, in the types that they have in common."""
-    parts: dict[str, list[Any]] = {}
-    for row in sorted(looked, key=lambda row: (row["file"], row["start"])):
-        if row["error"]:
-            raise _refused(row)
-        parts.setdefault(row["file"], []).append(row)
-    texts = {path: folder_texts(path) for path in parts}
-    texts = {
-        path: {name: text for name, text in found.items() if name in folders} for path, found in texts.items()
-    }
+    parts = _parts(looked)
+    texts = {path: own_texts(source, local_path(path), named) for path in parts}
     columns = folder_columns(texts, known)
     files = []
     for path, found in parts.items():
@@ -111,22 +158,20 @@ def _files(
             raise replace(source, paths=(local_path(path),)).unreadable(
                 f"it has rows of {wrong[0]} values, and {len(file.names)} columns"
             )
-        refuse_twice(file.names, own)
+        refuse_twice(local_path(path), file.names, [folder.name for folder in own])
         files.append(file.settled([file.typed(schema) for schema in schemas]))
     common = files[0].agreed(files) if files else []
     return dict(zip(parts, common, strict=True))  # type: ignore[arg-type]
 
 
-def _schema(files: Sequence[CsvFile], known: pa.Schema | None) -> pa.Schema:
+def _schema(files: Sequence[TextFile], known: pa.Schema | None) -> pa.Schema:
     """Of all files, as Spark has it."""
     united = union([(local_path(file.path), file.full_schema) for file in files])
     return pa.schema([(field.name, _spark_type(field, known)) for field in united])
 
 
 def _spark_type(field: pa.Field[Any], known: pa.Schema | None) -> pa.DataType:
-    kind: pa.DataType = field.type
-    if pa.types.is_null(kind):
-        return pa.string()
+    kind = null_as_text(field.type)
     if not pa.types.is_timestamp(kind):
         return kind
     own = known.field(field.name).type if known is not None and field.name in known.names else None

@@ -7,6 +7,7 @@ on; of a large one nothing is, and its blocks are read again where its rows are 
 from __future__ import annotations
 
 import codecs
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -140,13 +141,8 @@ class TextFile(ABC):
 def text_rows(files: Sequence[TextFile]) -> Stream:
     """The rows of one file at least, in types that all of them have.
 
-    Of CSV, types that were inferred from too little become text.
+    Types that were inferred from nothing become text.
     """
-    csv = files[0].source.format is Format.CSV
-    return _read(files, lambda dtype: pa.string() if csv and pa.types.is_null(dtype) else dtype)
-
-
-def _read(files: Sequence[TextFile], settle: Callable[[pa.DataType], pa.DataType]) -> Stream:
     known: list[TextFile] = []
     held: list[pa.Table] = []
     left = HELD_BYTES
@@ -161,7 +157,7 @@ def _read(files: Sequence[TextFile], settle: Callable[[pa.DataType], pa.DataType
             held.append(rows)
     known = known[0].agreed(known)
     united = union([(file.path, file.full_schema) for file in known])
-    schema = pa.schema([pa.field(field.name, settle(field.type)) for field in united])
+    schema = pa.schema([pa.field(field.name, null_as_text(field.type)) for field in united])
     if left >= 0:
         whole = [
             (file.path, _in_types(file, rows, united).cast(schema))
@@ -183,7 +179,7 @@ def settled(file: TextFile) -> tuple[TextFile, pa.Table | None]:
         except pa.ArrowException as error:
             raise file.named(error, block, first, line) from error
         if not found:
-            refuse_twice(table.column_names, file.folders)
+            refuse_twice(file.path, table.column_names, [folder.name for folder in file.folders])
             file, only = replace(file, names=tuple(table.column_names)), table
         else:
             only = None
@@ -196,7 +192,11 @@ def _in_types(file: TextFile, rows: pa.Table, united: pa.Schema) -> pa.Table:
     """The rows of a file that is one block in the types that all files have in the end."""
     with file.reading():
         if rows.schema != file.schema:
-            rows = file.rows(next(file.blocks()), first=True)
+            block = next(file.blocks())
+            try:
+                rows = file.rows(block, first=True)
+            except pa.ArrowException as error:
+                raise file.named(error, block, True, 1) from error
         return widened(file.full(rows), united)
 
 
@@ -250,10 +250,15 @@ class _Part:
     def __call__(self) -> Iterator[pa.RecordBatch]:
         for file in self.files:
             note(file.path)
+            line = 1
             with file.reading():
                 for number, block in enumerate(file.blocks()):
-                    rows = widened(file.full(file.rows(block, first=number == 0)), self.united)
-                    yield from rows.cast(self.schema).to_batches()
+                    try:
+                        rows = file.rows(block, first=number == 0)
+                    except pa.ArrowException as error:
+                        raise file.named(error, block, number == 0, line) from error
+                    yield from widened(file.full(rows), self.united).cast(self.schema).to_batches()
+                    line += block.count(b"\n")
 
 
 def text_blocks(file: TextFile, encoding: str, end: Callable[[bytes], int]) -> Iterator[bytes]:
@@ -295,6 +300,10 @@ def line_end(text: bytes) -> int:
     return text.rfind(b"\n") + 1 or text.rfind(b"\r") + 1
 
 
+#: a line that is an object, or blank
+_OBJECT = r"(?s)^\s*(\{.*\}\s*)?$"
+
+
 class JsonFile(TextFile):
     def whole_blocks(self) -> Iterator[bytes]:
         return text_blocks(
@@ -312,7 +321,7 @@ class JsonFile(TextFile):
 
     def checked(self, text: bytes, count: int) -> pa.Table:
         """Objects that begin and end with their lines are not split among them."""
-        whole = pc.match_substring_regex(pa.array(self.lines(text)), r"(?s)^\s*(\{.*\}\s*)?$")
+        whole = pc.match_substring_regex(pa.array(self.lines(text)), _OBJECT)
         if not pc.all(whole).as_py():
             raise pa.ArrowInvalid("a line is no JSON object")
         found = self.settled([self.inferred(text, first=False).schema])
@@ -321,6 +330,44 @@ class JsonFile(TextFile):
             raise pa.ArrowInvalid("a line has more than one JSON object")
         rows.validate(full=True)
         return rows
+
+    def named(self, error: pa.ArrowException, block: bytes, first: bool, line: int) -> pa.ArrowException:
+        """The line is the last of the least lines that can't be read."""
+        lines = self.lines(block)
+        if not pc.all(pc.match_substring_regex(pa.array(lines, pa.binary()), _OBJECT)).as_py():
+            return error  # records of several lines
+        good, bad = 0, len(lines)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            good, bad = (good, middle) if self._wrong(b"".join(lines[:middle])) else (middle, bad)
+        last = lines[bad - 1]
+        said = self._wrong(b"".join(lines[:bad])) or str(error)
+        alone = (
+            (name, replace(self, names=(name,), types=(kind,))._wrong(last))
+            for name, kind in zip(self.names, self.types, strict=bool(self.types))
+        )
+        column, why = next((found for found in alone if found[1]), ("", ""))
+        said = f"column {column!r}: {why}" if column and "olumn" not in said else said
+        return pa.ArrowInvalid(f"line {line + bad - 1}: {said}")
+
+    def _wrong(self, text: bytes) -> str:
+        """Why these lines can't be read; "" where they can."""
+        try:
+            self.rows(text, first=False) if self.types else self.inferred(text, first=False)
+        except pa.ArrowException as error:
+            said = str(error).strip().splitlines() or [type(error).__name__]
+            return re.sub(r" in row \d+$", "", said[0].removeprefix("JSON parse error: "))
+        return ""
+
+    def vet(self, block: bytes, line: int) -> None:
+        if block.isascii():
+            return
+        try:
+            codecs.utf_8_decode(block, "strict", True)
+        except UnicodeDecodeError as error:
+            place = line + block.count(b"\n", 0, error.start)
+            value = block[error.start : error.start + 1].hex()
+            raise self.unreadable(f"line {place}: the text is not UTF-8 (byte 0x{value})") from None
 
     def inferred(self, block: bytes, first: bool) -> pa.Table:
         rows = json_records.inferred(block)
@@ -337,7 +384,7 @@ class JsonFile(TextFile):
 
         def wanted(name: str) -> pa.DataType:
             if name not in types:
-                return _as_text(united.field(name).type)
+                return united.field(name).type
             seen = [part.field(name).type for part in parts if name in part.names]
             return cast(pa.DataType, grown(types[name], seen, _as_text))
 
@@ -358,9 +405,16 @@ class JsonFile(TextFile):
         )
 
 
+def null_as_text(dtype: pa.DataType) -> pa.DataType:
+    """What was inferred from nothing is a text, at any depth."""
+    return _changed(dtype, lambda kind: pa.string() if pa.types.is_null(kind) else kind)
+
+
 def _without_times(dtype: pa.DataType) -> pa.DataType:
     """What looks like a time is a text, and so the same in blocks that have others."""
-    return _changed(dtype, lambda kind: pa.string() if pa.types.is_timestamp(kind) else kind)
+    return _changed(
+        dtype, lambda kind: pa.string() if pa.types.is_timestamp(kind) or pa.types.is_time(kind) else kind
+    )
 
 
 def _as_text(dtype: pa.DataType) -> pa.DataType:
@@ -381,7 +435,7 @@ def _is_odd(dtype: pa.DataType) -> bool:
 def _changed(dtype: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """The type with another one for each that is not nested."""
     if pa.types.is_list(dtype):
-        return pa.list_(_changed(dtype.value_type, change))
+        return pa.list_(dtype.value_field.with_type(_changed(dtype.value_type, change)))
     if pa.types.is_struct(dtype):
-        return pa.struct([pa.field(item.name, _changed(item.type, change)) for item in dtype])
+        return pa.struct([item.with_type(_changed(item.type, change)) for item in dtype])
     return change(dtype)
