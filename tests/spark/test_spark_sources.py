@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
 import hoodie
+from hoodie.errors import InputError
 from hoodie.source import Source
 from hoodie.source import arrow as local
 from tests.house.test_docs import PAGES, blocks
@@ -287,3 +289,127 @@ def test_functions_of_batches(servers: Servers, tmp_path: Path) -> None:
     ):
         with pytest.raises(Refused, match=text):
             called(name)
+
+
+ODD_JSON = {
+    "two on a line": '{"id": 1}{"id": 2}\n',
+    "nulls first": '{"id": 1, "v": [null, 1], "s": {"a": null}}\n{"id": 2, "v": [], "s": {"a": 1}}\n',
+    "nulls alone": '{"id": 1, "v": null, "l": [], "s": {"a": null}}\n',
+    "quotes": "{'id': 1}\n",
+    "a comment": '{"id": 1} // more\n',
+    "no double": '{"id": 1, "s": {"v": 9007199254740993}}\n{"id": 2, "s": {"v": 1.5}}\n',
+    "no double in an array": '{"id": 1, "v": [9007199254740993, 1.5]}\n',
+    "beyond a double": '{"id": 1, "v": 1e400}\n',
+    "beyond a float": '{"id": 1, "f": 1e300}\n',
+    "a long decimal": '{"id": 1, "d": 1.005}\n',
+    "nanoseconds": '{"id": 1, "t": "2024-01-01T10:00:00.123456789Z"}\n',
+    "a time for a day": '{"id": 1, "day": "2024-01-01T10:00:00"}\n',
+    "bytes": '{"id": 1, "x": "YWJj"}\n',
+    "half a pair": '{"id": 1, "v": "\\ud83d"}\n',
+}
+ODD_KNOWN = arrow_schema(
+    [
+        ("id", pa.int64()),
+        ("f", pa.float32()),
+        ("d", pa.decimal128(9, 2)),
+        ("t", pa.timestamp("us", "UTC")),
+        ("day", pa.date32()),
+        ("x", pa.binary()),
+    ]
+)
+
+
+def kinds_of(found: pa.Table) -> list[str]:
+    return [str(kind).replace("element:", "item:") for kind in found.schema.types]
+
+
+def taken(path: Path, known: pa.Schema | None) -> pa.Table | str:
+    """What the local engine reads of a file, or why it does not."""
+    try:
+        return rows(local.read(Source.of(str(path)), known))
+    except InputError as error:
+        return error.message.partition(": ")[2].partition(";")[0]
+
+
+def all_read(servers: Servers, folder: Path, sources: Any, known: pa.Schema | None = None) -> list[Any]:
+    """What Spark reads, or the text of its refusal, of each source."""
+    schema = "" if known is None else base64.b64encode(known.serialize()).decode()
+    asked = [[source, schema, str(folder / f"{number}.out")] for number, source in enumerate(sources)]
+    errors = servers.ask("sources", "classic", asked)["errors"]
+    return [
+        text if kind else pq.read_table(out) for (kind, text), (_, _, out) in zip(errors, asked, strict=True)
+    ]
+
+
+def test_both_engines_take_and_refuse_the_same_json(servers: Servers, tmp_path: Path) -> None:
+    paths = []
+    for number, text in enumerate(ODD_JSON.values()):
+        paths.append(tmp_path / f"{number}.json")
+        paths[-1].write_text(text)
+    theirs = all_read(servers, tmp_path, map(str, paths), ODD_KNOWN)
+    for name, path, found in zip(ODD_JSON, paths, theirs, strict=True):
+        ours = taken(path, ODD_KNOWN)
+        if isinstance(ours, str):
+            assert isinstance(found, str), name
+            assert ours in found
+        else:
+            assert not isinstance(found, str), (name, found)
+            assert (kinds_of(ours), ours.to_pylist()) == (kinds_of(found), found.to_pylist()), name
+
+
+def test_folders_are_the_same_columns_on_both_engines(servers: Servers, tmp_path: Path) -> None:
+    def file(folder: Path, kind: str) -> None:
+        folder.mkdir(parents=True)
+        if kind == "csv":
+            (folder / "a.csv").write_text("id\n1\n")
+        elif kind == "json":
+            (folder / "a.json").write_text('{"id": 1}\n')
+        elif kind == "orc":
+            orc_file(folder / "a.orc", pa.table({"id": [1]}))
+        else:
+            pq.write_table(pa.table({"id": [1]}), folder / "a.parquet")
+
+    sources = []
+    for kind in ("csv", "json", "orc", "parquet"):
+        for name in (
+            "d=2024-01-01",
+            "d=99999999999",
+            "d=a%20b",
+            "d=01",
+            "d=1.50",
+            "d=__HIVE_DEFAULT_PARTITION__",
+        ):
+            file(tmp_path / kind / name / name, kind)
+            sources.append({"path": str(tmp_path / kind / name), "format": kind})
+        for name in ("uneven/d=1", "uneven/x", "both/id=5"):
+            file(tmp_path / kind / name, kind)
+        sources += [{"path": str(tmp_path / kind / name), "format": kind} for name in ("uneven", "both")]
+    for source, found in zip(sources, all_read(servers, tmp_path, sources), strict=True):
+        if source["path"].endswith("both"):
+            assert isinstance(found, str)
+            assert "the column 'id' more than once (a folder" in found
+        elif source["path"].endswith("uneven"):
+            assert isinstance(found, str)
+            assert f"uneven/x/a.{source['format']} lies beside folders that name the columns d" in found
+        else:
+            ours = rows(local.read(Source.of(source)))
+            assert not isinstance(found, str), found
+            assert (kinds_of(ours), ours.to_pylist()) == (kinds_of(found), found.to_pylist())
+
+
+def test_times_of_avro_and_orc_are_the_same_on_both_engines(servers: Servers, tmp_path: Path) -> None:
+    times = pa.array([1704067200123456000, None], pa.timestamp("ns"))
+    late = pa.array([1704067200123456789, None], pa.timestamp("ns"))
+    paths = [
+        orc_file(tmp_path / "a.orc", pa.table({"id": [1, 2], "t": times, "b": pa.array([1, 2], pa.int8())})),
+        orc_file(tmp_path / "b.orc", pa.table({"id": [1, 2], "t": late})),
+        str(tmp_path / "a.avro"),
+    ]
+    millis = {"type": "long", "logicalType": "timestamp-millis"}
+    schema = {"type": "record", "name": "r", "fields": [{"name": "t", "type": millis}]}
+    with open(paths[2], "wb") as file:
+        fastavro.writer(file, schema, [{"t": 1704067200123}])
+    whole, cut, avro = all_read(servers, tmp_path, paths)
+    assert str(whole["t"][0].as_py()) == "2024-01-01 00:00:00.123456"
+    assert "b.orc as orc: Casting from timestamp[ns] to timestamp[us] would lose data" in cut
+    assert str(avro["t"][0].as_py()) == "2024-01-01 00:00:00.123000+00:00"

@@ -97,7 +97,8 @@ def test_json_that_is_not_utf8_names_file_and_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ['{"v": 9007199254740993}', "[1, 9007199254740993]", '[{"v": 9007199254740993}]', "[[9007199254740993]]"]
+    "value",
+    ['{"v": 9007199254740993}', "[1, 9007199254740993]", '[{"v": 9007199254740993}]', "[[9007199254740993]]"],
 )
 def test_a_whole_number_that_is_no_double_is_refused_at_any_depth(tmp_path: Path, value: str) -> None:
     other = value.replace("9007199254740993", "1.5")
@@ -106,7 +107,9 @@ def test_a_whole_number_that_is_no_double_is_refused_at_any_depth(tmp_path: Path
 
 
 def test_numbers_of_other_columns_are_no_reason(tmp_path: Path) -> None:
-    laid(tmp_path, a__json='{"id": 9007199254740993, "w": [9007199254740993], "v": [9007199254740992, 1.5]}\n')
+    laid(
+        tmp_path, a__json='{"id": 9007199254740993, "w": [9007199254740993], "v": [9007199254740992, 1.5]}\n'
+    )
     hoodie.ingest(str(tmp_path / "source"), str(tmp_path / "table"), options=OPTIONS)
     [row] = hoodie.read_table(str(tmp_path / "table"), meta=False).to_pylist()
     assert row == {"id": 9007199254740993, "w": [9007199254740993], "v": [9007199254740992, 1.5]}
@@ -162,5 +165,7 @@ def test_a_column_of_a_parquet_file_is_not_that_of_its_folder(tmp_path: Path) ->
     for kind in (pa.int32(), pa.int64()):
         folder = tmp_path / str(kind)
         (folder / "source" / "d=5").mkdir(parents=True)
-        pq.write_table(pa.table({"id": [1], "d": pa.array([3], kind)}), folder / "source" / "d=5" / "a.parquet")
+        pq.write_table(
+            pa.table({"id": [1], "d": pa.array([3], kind)}), folder / "source" / "d=5" / "a.parquet"
+        )
         assert "d=5/a.parquet has the column 'd' more than once" in refusal(folder)

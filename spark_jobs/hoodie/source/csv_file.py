@@ -106,8 +106,9 @@ class CsvFile(TextFile):
             found |= {name: _kind_of(texts.column(name), columns[name]) for name in odd}
         for name, kind in given.items():
             if pa.types.is_floating(kind) and name in columns and pc.any(pc.is_inf(columns[name])).as_py():
-                texts = self._table(block, first, {name: pa.string()}, [name]).column(name)
-                lost = texts.filter(pc.and_(pc.is_inf(columns[name]), pc.match_substring_regex(texts, r"\d")))
+                given_as = self._table(block, first, {name: pa.string()}, [name]).column(name)
+                beyond = pc.and_(pc.is_inf(columns[name]), pc.match_substring_regex(given_as, r"\d"))
+                lost: Any = given_as.filter(beyond)
                 if len(lost):
                     raise pa.ArrowInvalid(f"column {name!r}: {lost[0].as_py()!r} is beyond a {kind}")
         for name in self._moments:

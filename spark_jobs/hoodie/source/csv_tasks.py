@@ -1,4 +1,4 @@
-"""CSV and JSON on Spark: Spark reads the lines of the files, and its tasks parse them as the local engine does.
+"""CSV and JSON on Spark: Spark reads the lines of the files, its tasks parse them as the local engine does.
 
 Spark's own readers would take other texts for CSV and JSON, and other values for numbers and times. No
 pyspark import.

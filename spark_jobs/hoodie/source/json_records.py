@@ -82,7 +82,10 @@ class Leaf(NamedTuple):
         """The first number in the text of records that the type can't hold."""
         before = re.escape(json.dumps(self.name, ensure_ascii=False).encode()) + rb"\s*:\s*"
         if not self.listed:
-            return next((found[1].decode() for found in re.finditer(before + _NUMBER, text) if self._is(found[1])), None)
+            return next(
+                (found[1].decode() for found in re.finditer(before + _NUMBER, text) if self._is(found[1])),
+                None,
+            )
         for array in re.finditer(before + rb"(\[[\[\]\d\s,.eE+\-nul]*)", text):
             for found in re.finditer(rb"(?<![\w.+-])" + _NUMBER, array[1]):
                 if self._is(found[1]):
@@ -133,8 +136,8 @@ def lost_number(column: str, leaf: Leaf, number: str) -> str:
     if not leaf.exact or not number.lstrip("-").isdigit():
         return f"column {column} has {number}, which its type {leaf.kind} can't hold; correct the number"
     return (
-        f"column {column} has {number} beside numbers with fractions, whose type can't hold it; give the table "
-        "the column as decimal, or write these numbers as texts"
+        f"column {column} has {number} beside numbers with fractions, whose type can't hold it; give the "
+        "table the column as decimal, or write these numbers as texts"
     )
 
 

@@ -17,7 +17,7 @@ from hoodie.source.csv_dialect import refuse_lines_in_values
 from hoodie.source.csv_tasks import local_path
 from hoodie.source.ddl import ddl, quoted
 from hoodie.source.record_files import RecordFile, record_files
-from hoodie.source.spark_csv import csv_frame, json_frame, own_json, shared_options, vet_encoding
+from hoodie.source.spark_csv import csv_frame, json_frame, shared_options, vet_encoding
 from hoodie.source.spark_folders import ALL_FILES, folders, refuse_both
 from hoodie.storage import normalize
 
@@ -247,10 +247,10 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
         if bad is not None:
             refuse_lines_in_values(shared)
         return csv_frame(shared, spark, known, bad)
-    own = replace(source, options=_own(source))
-    if source.format is Format.JSON and (shared := own_json(own, known)) is not None:
+    if source.format is Format.JSON and not _own(source):
         bad = (FILE, CORRUPT) if source.options.get("columnNameOfCorruptRecord") == CORRUPT else None
-        return json_frame(shared, spark, known, bad)
+        if (frame := json_frame(replace(source, options={}), spark, known, bad)) is not None:
+            return frame
     found, columns = folders(source, spark, known)
     if source.format is Format.CSV:
         vet_encoding(source, spark, found)
@@ -272,8 +272,8 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     types: dict[str, Any] = {
         field.name: field.type for field in known or () if nested or not field.type.num_fields
     }
-    described_ = [f"{quoted(field.name)} {_type(types.get(field.name), field.dataType)}" for field in fields]
-    described = ", ".join([*described_, *(f"{quoted(name)} {ddl(column)}" for name, column in columns.items())])
+    inside = [f"{quoted(field.name)} {_type(types.get(field.name), field.dataType)}" for field in fields]
+    described = ", ".join([*inside, *(f"{quoted(name)} {ddl(column)}" for name, column in columns.items())])
     if options.get("columnNameOfCorruptRecord") == CORRUPT:
         described += f"{', ' if described else ''}`{CORRUPT}` string"
     options.pop("inferSchema", None)

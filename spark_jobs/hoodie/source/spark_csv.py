@@ -60,19 +60,12 @@ def csv_frame(
     return _parsed(lines, Rows(plain, known, _columns(files), schema, bad))
 
 
-def own_json(source: Source, known: pa.Schema | None) -> Source | None:
-    """The source as `json_frame` takes it; None where Spark's own reader is asked for, by an option or by a
-    table with maps, which the local engine's reader does not make of objects.
-    """
-    if source.options or any(has_map(field.type) for field in known or ()):
-        return None
-    return source
-
-
 def json_frame(
     source: Source, spark: Any, known: pa.Schema | None, bad: tuple[str, str] | None = None
 ) -> Any:
-    """As `csv_frame`."""
+    """As `csv_frame`; None for files with a column that is or has a map in the table, which the local
+    engine's reader does not make of objects.
+    """
     options, named = folders(source, spark, known)
     lines = spark.read.format("text").options(**options).load([*(source.only or source.paths)])
     lines = lines.selectExpr(*LINES)
@@ -89,6 +82,11 @@ def json_frame(
         refuse_twice(local_path(path), files[path].names, [folder.name for folder in file.folders])
     if not files and known is None:
         raise InputError(f"no record of {source} can be read; mend the files", source=str(source))
+    maps = {field.name for field in known or () if has_map(field.type)}
+    if any(maps & {*file.names} for file in files.values()):
+        return None
+    if files:
+        files = dict(zip(files, next(iter(files.values())).agreed([*files.values()]), strict=True))
     united = _schema([*files.values()], known) if files else pa.schema([*(known or ())])
     return _parsed(lines, Rows(plain, known, _columns(files), united, bad))
 

@@ -42,7 +42,9 @@ def folders(
     if {name.lower() for name in source.options} & _OWN:
         return base_path(source), {}
     paths = [*(source.only or source.paths)]
-    every = {_place(path) for path in source.only} or _files(spark.read.format("text").options(**ALL_FILES).load(paths))
+    every = {_place(path) for path in source.only} or _files(
+        spark.read.format("text").options(**ALL_FILES).load(paths)
+    )
     texts = {path: folder_texts(_below(source, path)) for path in sorted(every)}
     names = {name for found in texts.values() for name in found}
     if not names:

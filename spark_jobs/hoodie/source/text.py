@@ -22,7 +22,7 @@ from hoodie.engine.origin import note
 from hoodie.engine.streams import Stream, widened
 from hoodie.errors import InputError
 from hoodie.format.map_keys import has_map
-from hoodie.source import Format, Source, json_records
+from hoodie.source import Source, json_records
 from hoodie.source.arrow_files import open_text
 from hoodie.source.folders import FolderColumn, refuse_twice
 from hoodie.source.together import grown, union
@@ -325,6 +325,7 @@ class JsonFile(TextFile):
         if not pc.all(whole).as_py():
             raise pa.ArrowInvalid("a line is no JSON object")
         found = self.settled([self.inferred(text, first=False).schema])
+        [found] = self.agreed([found])
         rows = found.rows(text, first=False)
         if rows.num_rows != count:
             raise pa.ArrowInvalid("a line has more than one JSON object")
@@ -384,11 +385,28 @@ class JsonFile(TextFile):
 
         def wanted(name: str) -> pa.DataType:
             if name not in types:
-                return united.field(name).type
+                return cast(pa.DataType, united.field(name).type)
             seen = [part.field(name).type for part in parts if name in part.names]
             return cast(pa.DataType, grown(types[name], seen, _as_text))
 
         return replace(self, names=names, types=tuple(map(wanted, names)))
+
+    def agreed(self, files: list[TextFile]) -> list[TextFile]:
+        """What has nulls alone in one file has the type of the others, or text."""
+        try:
+            united = pa.unify_schemas([file.schema for file in files], promote_options="permissive")
+        except pa.ArrowException:
+            return files  # whoever unites them says what does not fit
+        types = {field.name: field.type for field in united}
+        return [
+            replace(
+                file,
+                types=tuple(
+                    _filled(kind, types[name]) for name, kind in zip(file.names, file.types, strict=True)
+                ),
+            )
+            for file in files
+        ]
 
     def rows(self, block: bytes, first: bool) -> pa.Table:
         wanted = self.schema
@@ -403,6 +421,19 @@ class JsonFile(TextFile):
         return rows.cast(
             pa.schema([flat.field(item.name) if item.name in flat.names else item for item in rows.schema])
         )
+
+
+def _filled(dtype: Any, others: Any) -> Any:
+    """The type with that of others for each that was inferred from nothing."""
+    if pa.types.is_null(dtype):
+        return null_as_text(others)
+    if pa.types.is_struct(dtype) and pa.types.is_struct(others):
+        return pa.struct(
+            [field.with_type(_filled(field.type, others.field(field.name).type)) for field in dtype]
+        )
+    if pa.types.is_list(dtype) and pa.types.is_list(others):
+        return pa.list_(dtype.value_field.with_type(_filled(dtype.value_type, others.value_type)))
+    return dtype
 
 
 def null_as_text(dtype: pa.DataType) -> pa.DataType:
