@@ -98,7 +98,7 @@ def test_files_of_different_columns_and_folders(servers: Servers, tmp_path: Path
     assert theirs.to_pylist() == ours.to_pylist()
     assert theirs.schema.types == ours.schema.types
     assert [row["v"] for row in ours.to_pylist()] == ["1.50", "x", None]
-    (tmp_path / "in" / "d.csv").write_bytes(b"")
+    (tmp_path / "in" / "year=2024" / "d.csv").write_bytes(b"")
     (tmp_path / "cut.csv.gz").write_bytes(
         gzip.compress("".join(f"{n},{n * 7}\n" for n in range(9999)).encode())[:-900]
     )
