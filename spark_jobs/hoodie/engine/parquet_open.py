@@ -16,6 +16,7 @@ about an encrypted column.
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hoodie.engine.old_calendar import OldCalendar
 from hoodie.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 
 _INT96_UNIT = "us"
 _TAIL, _SIGNATURE = 8, 28
+#: how a footer ends that names the order of its columns and has no signature: a list of them, and its end
+_ORDINARY_END = b"\x1c\x00\x00\x00"
+#: in the name of a writer that is not Spark's, which stands before that list, three bytes a column
+_ARROW, _SPARK, _END = b"parquet-cpp", b"org.apache.spark", 16 << 10
 #: files that are opened side by side
 _OPENED = 8
 
@@ -49,10 +55,46 @@ def parquet_format() -> ds.ParquetFileFormat:
     return ds.ParquetFileFormat(read_options=options(coerce_int96_timestamp_unit=_INT96_UNIT))
 
 
+class Encrypted(ValueError):
+    """A file is encrypted, or has encrypted columns."""
+
+
 def refuse_signed(metadata: pq.FileMetaData, length: int) -> None:
-    """Raises ValueError where the footer takes so many bytes that a signature is behind it."""
+    """Raises Encrypted where the footer takes so many bytes that a signature is behind it."""
     if length - metadata.serialized_size == _SIGNATURE:
-        raise ValueError("it has encrypted columns; write it without encryption")
+        raise Encrypted("it has encrypted columns; write it without encryption")
+
+
+def all_plain(paths: Sequence[str]) -> bool:
+    """Does Arrow read the right rows of these local Parquet files: nothing is encrypted, nor in an old
+    calendar. A file that can't be read is left to whoever reads its rows.
+    """
+    shares = [paths[number::_OPENED] for number in range(_OPENED)]
+    with ThreadPoolExecutor(_OPENED) as pool:
+        return all(pool.map(lambda share: all(map(_is_plain, share)), shares))
+
+
+def _is_plain(path: str) -> bool:
+    """The end of the footer is looked at, which is parsed only where it may say otherwise."""
+    try:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            size = os.fstat(file).st_size
+            start = max(0, size - _END)
+            end = os.pread(file, size - start, start)
+        finally:
+            os.close(file)
+        if end[-4:] != b"PAR1":
+            return end[-4:] != b"PARE"
+        if end[:-_TAIL].endswith(_ORDINARY_END) and _ARROW in end and _SPARK not in end:
+            return True
+        metadata = pq.read_metadata(path)
+        refuse_signed(metadata, int.from_bytes(end[-_TAIL:-4], "little"))
+    except Encrypted:
+        return False
+    except (pa.ArrowException, OSError, ValueError):
+        return True
+    return OldCalendar.of(metadata.metadata) is None
 
 
 def refuse_encrypted(fragments: Sequence[Any], footers: Sequence[pq.FileMetaData]) -> None:

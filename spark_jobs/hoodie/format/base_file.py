@@ -6,7 +6,7 @@ Writer and reader both stream: the writer holds one row group, the reader one ba
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.config.key import Config
-from hoodie.engine.parquet_open import parquet_file
+from hoodie.engine.old_calendar import VERSION, OldCalendar, OtherCalendar, int96_columns, is_temporal
+from hoodie.engine.parquet_open import Encrypted, parquet_file
 from hoodie.engine.required import settled
 from hoodie.errors import StorageError, TableError
 from hoodie.format.bloom import (
@@ -258,6 +259,8 @@ def readable(path: str) -> Iterator[None]:
     except (pa.ArrowException, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise StorageError(f"{path} can't be read: {error}", path=path) from error
+        if isinstance(error, Encrypted | OtherCalendar):
+            raise _refused(path, error) from None
         why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
         raise _unreadable(path, f"is empty or damaged ({why})") from error
 
@@ -270,6 +273,16 @@ def _unreadable(path: str, what: str) -> TableError:
         "back to a state without it (hoodie restore). hoodie doctor --deep finds all such files",
         path=path,
         instant=instant,
+    )
+
+
+def _refused(path: str, error: Encrypted | OtherCalendar) -> TableError:
+    if isinstance(error, Encrypted):
+        return TableError(f"base file {path} can't be read: {error}", path=path)
+    return TableError(
+        f"base file {path} can't be read: {error}, in Spark's legacy calendar; read the table on the Spark "
+        "engine, or write the rows again by Spark with spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED",
+        path=path,
     )
 
 
@@ -292,6 +305,8 @@ class BaseFileReader:
                     self._source, metadata=footer.metadata(), buffer_size=_READ_BUFFER, pre_buffer=False
                 )
                 self._check_rows()
+                spark = footer.mentions(VERSION)
+                self._old = OldCalendar.of(self._file.metadata.metadata) if spark else None
             except BaseException:
                 self._source.close()
                 raise
@@ -365,7 +380,8 @@ class BaseFileReader:
     def read(self, columns: Sequence[str] | None = None) -> pa.Table:
         with readable(self.path):
             self._pages.batch_rows(columns, self.rows)
-            return self._file.read(columns=None if columns is None else list(columns), use_threads=False)
+            rows = self._file.read(columns=None if columns is None else list(columns), use_threads=False)
+            return pa.Table.from_batches(self._today(rows.to_batches()), rows.schema)
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = READ_BATCH_ROWS
@@ -376,9 +392,19 @@ class BaseFileReader:
             return
         with readable(self.path):
             step = self._pages.batch_rows(names, rows)
-            yield from self._file.iter_batches(
-                batch_size=step, row_groups=self._groups, columns=names, use_threads=False
+            yield from self._today(
+                self._file.iter_batches(
+                    batch_size=step, row_groups=self._groups, columns=names, use_threads=False
+                )
             )
+
+    def _today(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        """The rows in today's calendar."""
+        old = self._old
+        if old is None or not any(is_temporal(field.type) for field in self._file.schema_arrow):
+            return batches
+        int96 = int96_columns(self._file.metadata.schema)
+        return (old.rebased(batch, int96) for batch in batches)
 
     def record_keys(self, batch_rows: int | None = None) -> Iterator[pa.ChunkedArray[Any] | pa.Array[Any]]:
         """The record keys, in batches of at most `batch_rows`; None: in one piece, if that is a small one."""

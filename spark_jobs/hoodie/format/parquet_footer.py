@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from hoodie.codec import thrift
 from hoodie.config.limits import MAX_READ_BYTES
-from hoodie.engine.parquet_open import parquet_file, refuse_signed, table_types
+from hoodie.engine.parquet_open import Encrypted, parquet_file, refuse_signed, table_types
 
 _MAGIC, _ENCRYPTED, _TAIL, _FIRST_READ = b"PAR1", b"PARE", 8, 1 << 16
 _MOST_LEVELS, _MOST_ELEMENTS = 64, 1 << 17
@@ -57,7 +57,7 @@ class Footer:
         tail = source.read_at(min(size, _FIRST_READ), max(0, size - _FIRST_READ))
         length = int.from_bytes(tail[-_TAIL:-4], "little")
         if tail[-4:] == _ENCRYPTED:
-            raise ValueError("it is encrypted; write it without encryption")
+            raise Encrypted("it is encrypted; write it without encryption")
         if tail[-4:] != _MAGIC or length > size - _TAIL:
             raise ValueError("it does not end as a Parquet file does")
         if length > MAX_READ_BYTES:
@@ -73,6 +73,10 @@ class Footer:
             self.leaves = self._leaves(len(self._end) - whole)
         except thrift.Damage:
             raise ValueError("its footer is damaged") from None
+
+    def mentions(self, text: bytes) -> bool:
+        """Are these bytes in it: an entry that is not mentioned is not there."""
+        return text in self._end
 
     def metadata(self) -> pq.FileMetaData:
         """As Arrow reads it; of its columns and row groups only the schema may be asked.

@@ -14,7 +14,7 @@ import pyarrow.compute
 from hoodie.codec.ahead import side_by_side
 from hoodie.config.cores import usable_cores
 from hoodie.config.key import Config
-from hoodie.engine.parquet_open import parquet_format
+from hoodie.engine.parquet_open import all_plain, parquet_format
 from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_TIME
@@ -250,6 +250,8 @@ def _stored(view: TableView, storage: Storage, plain: list[FileSlice], names: li
             values = values & (field == ds.scalar(constant) if value.is_valid else field.is_null())
         return values
 
+    if not all_plain([item.base.path for item in plain if item.base is not None]):
+        return _reader(view, names, _tables(view, storage, plain, names))
     fragments = [
         format_.make_fragment(item.base.path, local, partition_expression=known(item.partition))
         for item in plain

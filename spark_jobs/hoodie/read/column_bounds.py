@@ -6,7 +6,8 @@ slice; a file without statistics bounds nothing. What Apache Hudi writes is not 
 - A row group that has no least and greatest value of a column has no part in those of its file, or that of
   a zero: of floats where one is NaN (apache/hudi#18754), and of texts where one is long.
 - Where all values of a file count as nulls, it may have had no statistics; numbers are zero then.
-- Days before 1582-10-15 are counted by another calendar, and points in time in the file's own unit.
+- Days before 1582-10-15 and times before 1900 may be counted by another calendar, and points in time in the
+  file's own unit.
 - Texts are compared by UTF-16 units where records of log files are merged, and may end with half a character.
 
 Statistics that were written here are what they seem (`ColumnStats.true`).
@@ -33,6 +34,8 @@ _ONE_GROUP = 100
 #: bytes of a text that Parquet writers may leave out of statistics (parquet-java adds up the two)
 _LONG = 2048
 _GREGORIAN = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days
+#: microseconds of 1900: times before were counted by another calendar
+_OLDEST = -2_208_988_800_000_000
 #: smaller numbers are microseconds of the years around 1970, or milliseconds of any time
 _MILLIS = 10**14
 _SCALE, _EXACT = -15, Context(prec=100)
@@ -128,7 +131,7 @@ def _moments(stats: ColumnStats, _: bool) -> _Ends:
     low, high = stats.low, stats.high
     if not isinstance(low, int) or max(abs(low), abs(high)) < _MILLIS:
         return None, None
-    return low, high
+    return None if low < _OLDEST else low, max(high, _OLDEST)
 
 
 def _decimals(stats: ColumnStats, log: bool) -> _Ends:

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hoodie.engine.old_calendar import OldCalendar, is_temporal
 from hoodie.read.bounds import NOTHING, UNKNOWN, Bounds, Lookup, comparable, may_be_true
 from hoodie.read.predicate import (
     And,
@@ -30,10 +31,12 @@ def possible_row_groups(
 ) -> list[int]:
     """The numbers of the row groups that may have rows for which the predicate is true.
 
-    The bounds in `known` are used instead of the statistics. A column that the file has under another name or
-    type than the tree was bound to has no bounds.
+    The bounds in `known` are used instead of the statistics. Days and times of an old calendar, and a column
+    that the file has under another name or type than the tree was bound to, have no bounds.
     """
     fields = {path: field for path, field in fields_of(node).items() if path not in known}
+    if OldCalendar.of(metadata.metadata) is not None:
+        fields = {path: field for path, field in fields.items() if not is_temporal(field.type)}
     places = _places(metadata, fields)
 
     def lookup(group: pq.RowGroupMetaData) -> Lookup:

@@ -13,7 +13,8 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
 from hoodie.config.key import Config
-from hoodie.engine.parquet_open import parquet_format
+from hoodie.engine.old_calendar import VERSION, refuse_old_values
+from hoodie.engine.parquet_open import parquet_file, parquet_format
 from hoodie.engine.spark_files import spark_dataset
 from hoodie.engine.streams import Stream, widened
 from hoodie.errors import HoodieError, StorageError
@@ -117,7 +118,10 @@ class _Group:
     def footer(self, place: tuple[str, str]) -> tuple[str, pa.Schema]:
         path, name = place
         with unreadable(self.source, name), self.files.open_input_file(path) as opened:
-            return name, Footer(opened).schema()
+            footer = Footer(opened)
+            if footer.mentions(VERSION):
+                refuse_old_values(footer.metadata(), partial(parquet_file, opened))
+            return name, footer.schema()
 
 
 def parquet_dataset(source: Source) -> ds.Dataset | None:
