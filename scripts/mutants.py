@@ -313,7 +313,7 @@ def table(results: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 def head() -> str:
     """The commit that the mutants are drawn from. RuntimeError where the code or its tests are another."""
-    git = ["git", "status", "--porcelain", "--", "spark_jobs", "tests"]
+    git = ["git", "status", "--porcelain", "--", "spark_jobs", "tests", "benchmarks"]
     if subprocess.run(git, capture_output=True, check=True).stdout:
         raise RuntimeError("commit first: mutants are changes of HEAD, and its tests run")
     line = ["git", "rev-parse", "--short=12", "HEAD"]

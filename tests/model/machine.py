@@ -330,7 +330,7 @@ class Machine:
     def _story(self, error: Exception) -> str:
         kind = ("mor" if self.merge_on_read else "cow") + " --odd" * self.odd
         return (
-            f"{type(error).__name__}: {error}\nin step {len(self.steps)} of `python -m tests.bench model "
+            f"{type(error).__name__}: {error}\nin step {len(self.steps)} of `python -m tests.model "
             f"--type {kind} --seed {self.seed} --steps {len(self.steps)}`, table {self.path}"
             f"{', its metadata table kept' if self.kept else ''}; the last "
             f"steps:\n{told(self.steps[-25:])}"

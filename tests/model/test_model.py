@@ -1,5 +1,5 @@
 """Random steps, a fifth of them made to fail, on a table beside a model of it. The long form is
-`python -m tests.bench model --steps 2000 --seed N`.
+`python -m tests.model --steps 2000 --seed N`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_a_difference_is_told_with_the_steps_that_lead_to_it(memory_path: Path) 
     with pytest.raises(Difference, match=r"our reader: \d rows? too many") as told:
         machine.run(1)
     text = str(told.value)
-    assert "python -m tests.bench model --type cow --seed 3 --steps 3" in text
+    assert "python -m tests.model --type cow --seed 3 --steps 3" in text
     assert text.splitlines()[-3].startswith("  1 upsert ")
     assert len(Timeline.load(str(machine.path)).commits()) >= 2
 

@@ -1,4 +1,4 @@
-"""Layouts of a clustering keep their promise: a short form of `python -m tests.bench layout`."""
+"""Layouts of a clustering keep their promise: a short form of `python -m benchmarks layout`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.bench.layout import measure
+from benchmarks.layout import measure
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import hoodie
+from benchmarks.year import Day, Year, flat, grown
 from hoodie.config.key import Config
 from hoodie.services.archive.settings import MAX_COMMITS
 from hoodie.services.clean.settings import COMMITS_RETAINED
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
-from tests.bench.year import Day, Year, flat, grown
 from tests.support.rows import assert_same_rows
 from tests.support.tables import as_table, small_rows
 from tests.unit.write.support import OPTIONS, Pair
@@ -92,7 +92,7 @@ EARLY = {
 def test_a_writer_that_is_killed_again_and_again_leaves_a_table_as_small(
     memory_path: Path, kind: str
 ) -> None:
-    """The short form of `python -m tests.bench year --kill`."""
+    """The short form of `python -m benchmarks year --kill`."""
     year = Year(memory_path / f"year-{kind}", kind, rows=150, kill_rate=0.4, more=EARLY)
     year.run(20)
     assert sum(day.kills for day in year.days) >= 4

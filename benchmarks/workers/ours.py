@@ -13,9 +13,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import hoodie
+from benchmarks.workload import AMOUNT, KEY, ORDERING, PARTITION, WHERE
 from hoodie.source import Source
 from hoodie.source.spark import read
-from tests.bench.workload import AMOUNT, KEY, ORDERING, PARTITION, WHERE
 
 from .contestant import SparkWorker, since, totals, version_of
 

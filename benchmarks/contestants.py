@@ -8,7 +8,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 OURS_VENV, PEERS_VENV = ".venv", ".venv-hudi"
 CODEC = "snappy"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.bench.workload import KEY, PARTITION
+from benchmarks.workload import KEY, PARTITION
 
 from .contestant import SparkWorker, dump
 

@@ -44,9 +44,7 @@ _FORMATS = ("parquet", "csv", "json")
 
 def main(arguments: list[str]) -> int:
     """Prints the measurement as JSON."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m tests.bench {NAME}", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=2_000_000, help="rows to write (2,000,000)")
     parser.add_argument("--table-rows", type=int, default=1_000_000, help="rows that are there (1,000,000)")
     parser.add_argument("--partitions", type=int, default=20, help="of the table (20)")

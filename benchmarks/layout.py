@@ -40,7 +40,7 @@ Ranges = npt.NDArray[np.float64]
 
 
 def main(arguments: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog=f"python -m tests.bench {NAME}", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS, help=f"rows of the table ({ROWS})")
     parser.add_argument("--files", type=int, default=FILES, help=f"files it is clustered into ({FILES})")
     parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")

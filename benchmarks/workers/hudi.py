@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.bench.workload import KEY, ORDERING, PARTITION
+from benchmarks.workload import KEY, ORDERING, PARTITION
 
 from .contestant import SparkWorker, dump
 

@@ -45,9 +45,7 @@ ENGINES = ("local", "spark", "spark small", "empty", "empty small")
 
 def main(arguments: Sequence[str]) -> int:
     """Exit status 1 when a job failed."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m tests.bench {NAME}", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__.splitlines()[0])
     parser.add_argument("--size", type=int, action="append", help=f"rows of an upsert; repeatable {SIZES}")
     parser.add_argument("--rows", type=int, default=ROWS, help=f"rows of the table ({ROWS:,})")
     parser.add_argument("--engine", action="append", choices=ENGINES, help="repeatable (all)")

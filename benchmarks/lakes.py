@@ -45,9 +45,7 @@ _LOCAL = "local"
 
 def main(arguments: Sequence[str]) -> int:
     """Exit status 1 when the tables differ in their numbers of rows."""
-    parser = argparse.ArgumentParser(
-        prog=f"python -m tests.bench {NAME}", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=ROWS, help=f"rows of the table ({ROWS:,})")
     parser.add_argument("--latency", type=float, action="append", help=f"ms; repeatable {LATENCIES}")
     parser.add_argument("--repeat", type=int, default=3, help="turns (3)")

@@ -1,6 +1,6 @@
 """Worker programs: one contestant in its own interpreter, driven over JSON lines.
 
-Run by the parent as `python -m tests.bench.workers`.
+Run by the parent as `python -m benchmarks.workers`.
 
 Request, one line on stdin: `{"command": ..., ...}`; answer, one line on stdout: `{"ok": true, ...}` or
 `{"ok": false, "error": text}`.  Everything else that is printed goes to stderr.

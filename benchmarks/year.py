@@ -237,7 +237,7 @@ def plot(years: Sequence[Year], file: Path) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Exit status 1 when a measure grows, or a reader's rows are wrong."""
     parser = argparse.ArgumentParser(
-        prog=f"python -m tests.bench {NAME}",
+        prog=f"python -m benchmarks {NAME}",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -16,7 +16,6 @@ from . import (
     lakes,
     layout,
     metadata,
-    model,
     output,
     poll,
     pruning,
@@ -41,7 +40,6 @@ LONG_RUNS = {
     lakes.NAME: lakes.main,
     layout.NAME: layout.main,
     metadata.NAME: metadata.main,
-    model.NAME: model.main,
     pruning.NAME: pruning.main,
     scale.NAME: scale.main,
     tagging.NAME: tagging.main,
@@ -53,7 +51,7 @@ LONG_RUNS = {
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m tests.bench",
+        prog="python -m benchmarks",
         description="Our writer beside Apache Hudi, Delta and plain Spark, in one run, repeats interleaved.",
         epilog=f"contestants: {', '.join(CONTESTANTS)}. Other scenarios, see their --help: "
         f"{', '.join(LONG_RUNS)}",

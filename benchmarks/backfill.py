@@ -157,9 +157,7 @@ class Airflow:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog=f"python -m tests.bench {NAME}", description=__doc__.splitlines()[0]
-    )
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__.splitlines()[0])
     parser.add_argument("--days", type=int, default=30)
     parser.add_argument("--at-once", type=int, default=3, help="tasks that run at a time (3)")
     parser.add_argument("--again", type=int, default=3, help="days that are backfilled again (3)")

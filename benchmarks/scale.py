@@ -41,7 +41,7 @@ NO_SERVICES = {"hoodie.table.services.enabled": "false"}
 def main(arguments: Sequence[str]) -> int:
     """Exit status 1 when a step fails, or has other rows than it must."""
     parser = argparse.ArgumentParser(
-        prog=f"python -m tests.bench {NAME}",
+        prog=f"python -m benchmarks {NAME}",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -102,7 +102,7 @@ def _measured(case: str, table: LargeTable, steps: Iterator[tuple[str, Mapping[s
     print(f"{case}: {table} in {made} s", file=sys.stderr, flush=True)
     for name, arguments in steps:
         request = json.dumps({"name": name, "table": asdict(table), **arguments})
-        command = [sys.executable, "-m", "tests.bench", NAME, "--step", request]
+        command = [sys.executable, "-m", "benchmarks", NAME, "--step", request]
         run = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
         row = {"step": name, **json.loads(run.stdout.splitlines()[-1])}
         found.append(row)

@@ -128,7 +128,7 @@ def _settle(base: str, count: int, task: str) -> tuple[float, _Counts]:
 
 def main(arguments: list[str]) -> int:
     """Prints the measurement as JSON."""
-    parser = argparse.ArgumentParser(prog=f"python -m tests.bench {NAME}", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__)
     parser.add_argument("--tokens", default="1000,40000,1000000", help="comma-separated counts")
     parser.add_argument("--rounds", type=int, default=15, help="look-ups of each (15)")
     parser.add_argument("--earlier", type=int, default=40_000, help="at most so many in the earlier form")

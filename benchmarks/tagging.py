@@ -41,7 +41,7 @@ INDEXES: Mapping[str, Mapping[str, str]] = {
 
 def main(arguments: Sequence[str]) -> int:
     """Exit status 1 where BUCKET looked for a key."""
-    parser = argparse.ArgumentParser(prog=f"python -m tests.bench {NAME}", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__)
     parser.add_argument("--rows", type=int, default=ROWS, help=f"of the table ({ROWS:,})")
     parser.add_argument("--work", type=Path, help="keep inputs and tables here")
     parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")

@@ -36,7 +36,7 @@ QUEUE = {
 
 def main(given: list[str]) -> int:
     """Exit status 1 where a row is lost, or stored twice, or a process failed."""
-    parser = argparse.ArgumentParser(prog=f"python -m tests.bench {NAME}", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__)
     parser.add_argument("--writers", default="2,4,8", help="how many at once (2,4,8)")
     parser.add_argument("--seconds", type=float, default=20, help="how long each writes (20)")
     parser.add_argument("--storage", default=",".join(STORAGES), help=f"some of {', '.join(STORAGES)}")

@@ -210,7 +210,7 @@ def measure(folder: Path, count: int, commits: int, repeat: int, watch: Watch) -
 
 def main(arguments: list[str]) -> int:
     """Exit status 1 when the checks take more than the target."""
-    parser = argparse.ArgumentParser(prog=f"python -m tests.bench {NAME}", description=__doc__)
+    parser = argparse.ArgumentParser(prog=f"python -m benchmarks {NAME}", description=__doc__)
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the large upsert (1,000,000)")
     parser.add_argument("--repeat", type=int, default=3, help="large upserts; the best is told (3)")
     parser.add_argument("--pairs", type=int, default=40, help="small upserts with and without checks (40)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.bench.workload import PARTITION
+from benchmarks.workload import PARTITION
 
 from .contestant import SparkWorker, dump
 

@@ -66,7 +66,7 @@ TOUCHED = 10
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog=f"python -m tests.bench {NAME}",
+        prog=f"python -m benchmarks {NAME}",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,36 +1,33 @@
-"""Random steps with failures on a table, beside a model of it (tests.model). Prints JSON, and the steps."""
+"""Random steps with failures on a table, beside a model of it. Prints JSON, and the steps of a difference."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.model.machine import Difference, Machine
 
-from . import output
-
-NAME, STEPS, KINDS = "model", 2000, ("cow", "mor")
+STEPS, KINDS = 2000, ("cow", "mor")
 
 
-def main(arguments: Sequence[str]) -> int:
+def main() -> int:
     """Exit status 1 when a run found a difference; its table is left then."""
-    parser = argparse.ArgumentParser(prog=f"python -m tests.bench {NAME}", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.model", description=__doc__)
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of a run ({STEPS})")
     parser.add_argument("--seed", type=int, action="append", help="repeatable (1)")
     parser.add_argument("--type", choices=KINDS, help="of the table (default: a run of each)")
     parser.add_argument("--odd", action="store_true", help="odd keys, values, partitions and schemas")
-    parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")
-    args = parser.parse_args(arguments)
+    args = parser.parse_args()
     kinds = [args.type] if args.type else list(KINDS)
     results = [_one(args.steps, seed, kind, args.odd) for kind in kinds for seed in args.seed or [1]]
-    output.write({"scenario": NAME, "steps": args.steps, "results": results}, args.out)
+    print(json.dumps({"steps": args.steps, "results": results}, indent=1))
     return 1 if any(result["difference"] for result in results) else 0
 
 
@@ -56,3 +53,7 @@ def _one(steps: int, seed: int, kind: str, odd: bool) -> dict[str, Any]:
         "counts": dict(sorted(machine.counts.items())),
         "difference": difference.partition("; the last steps")[0],
     }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

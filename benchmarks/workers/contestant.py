@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tests.bench.workload import AMOUNT, COLUMNS, PARTITION, SINCE, WHERE
+from benchmarks.workload import AMOUNT, COLUMNS, PARTITION, SINCE, WHERE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
