@@ -15,16 +15,16 @@ from tests.support.parsed import parsed
 
 #: walk -> files, functions, moves between files
 WALKS = {
-    "UpsertOperator, to spark-submit": (63, 235, 215),
-    "upsert": (168, 915, 1800),
-    "commit alone": (67, 260, 330),
-    "filtered snapshot": (81, 435, 1800),
-    "snapshot, merge-on-read": (77, 385, 1175),
-    "CDC read": (43, 190, 220),
-    "clean, nothing due": (34, 132, 140),
-    "compaction, merge-on-read": (150, 775, 1950),
+    "UpsertOperator, to spark-submit": (63, 240, 218),
+    "upsert": (170, 930, 1850),
+    "commit alone": (68, 265, 335),
+    "filtered snapshot": (84, 445, 1830),
+    "snapshot, merge-on-read": (79, 395, 1200),
+    "CDC read": (44, 196, 232),
+    "clean, nothing due": (35, 136, 142),
+    "compaction, merge-on-read": (154, 790, 2000),
 }
-SIZES = {"modules": 725, "lines": 96500, "long_functions": 0, "depth": 7, "imported_once": 150}
+SIZES = {"modules": 730, "lines": 97000, "long_functions": 0, "depth": 7, "imported_once": 150}
 
 
 @pytest.mark.airflow
