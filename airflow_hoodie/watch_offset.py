@@ -58,7 +58,7 @@ class WatchOffset:
 
     def plus(self, instants: Iterable[str]) -> WatchOffset:
         return WatchOffset(
-            self.low, self.done.union(item for item in instants if REQUESTED.after(item, self.low))
+            self.low, self.done.union(str(item) for item in instants if REQUESTED.after(item, self.low))
         )
 
     def merged(self, other: WatchOffset) -> WatchOffset:

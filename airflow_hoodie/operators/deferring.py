@@ -198,7 +198,7 @@ class HoodieDeferringOperator(HoodieJobOperator):
         self.add_lineage(context)
         note = _Note(
             tag=_TAG + secrets.token_hex(16),
-            before=before.instant if before else "",
+            before=str(before.instant) if before else "",
             kept=cluster.KEPT_REQUEST is not None and any_secret(self._sent),
         )
         note.put(context)

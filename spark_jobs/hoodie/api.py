@@ -319,8 +319,11 @@ def instants(path: str, *, archived: bool = False) -> list[dict[str, Any]]:
     """
     from hoodie.table.handle import Table
     from hoodie.table.instants import active_instants, archived_instants
+    from hoodie.timeline.time import plain
 
-    return (archived_instants if archived else active_instants)(Table.open(path, timeline_only=not archived))
+    table = Table.open(path, timeline_only=not archived)
+    found: list[dict[str, Any]] = plain(archived_instants(table) if archived else active_instants(table))
+    return found
 
 
 def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:

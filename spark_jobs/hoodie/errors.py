@@ -57,10 +57,15 @@ class HoodieError(Exception):
         return {
             "code": self.code,
             "message": self.message,
-            "values": Mask().value(
-                {k: v if isinstance(v, (str, int, float, bool)) else str(v) for k, v in self.values.items()}
-            ),
+            "values": Mask().value({name: _plain(value) for name, value in self.values.items()}),
         }
+
+
+def _plain(value: Any) -> Any:
+    """Numbers as they are, all else as text: of a subclass of texts, too, which not every encoder takes."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    return value if isinstance(value, (int, float)) else str(value)
 
 
 def _rebuild(cls: type[HoodieError], message: str, values: dict[str, Any]) -> HoodieError:

@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from airflow_hoodie.watch_offset import WatchOffset
+from hoodie.errors import HoodieError
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
@@ -69,11 +71,24 @@ def test_users_get_plain_texts(tmp_path: object) -> None:
     path = f"{tmp_path}/t"
     options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.table.name": "t"}
     written = hoodie.write_table(pa.table({"id": [1]}), path, options=options)
-    cleaned = hoodie.clean_table(path)
+    again = hoodie.write_table(pa.table({"id": [1]}), path, options=options)
+    undone = hoodie.rollback_table(path, again.instant)
     found = [
         written.instant,
-        cleaned.instant,
+        undone.instant,
+        undone.target,
         *(entry["instant"] for entry in hoodie.instants(path)),
+        *hoodie.instants(path)[-1]["undone"],
         *(slice_["instant"] for group in hoodie.file_groups(path) for slice_ in group["slices"]),
     ]
     assert {type(time) for time in found} == {str}
+
+
+def test_a_watcher_keeps_plain_texts() -> None:
+    """The task SDK's encoder takes no subclass of texts."""
+    offset = WatchOffset().plus([FIRST, SECOND])
+    assert {type(time) for time in (*offset.done, *offset.to_dict()["done"], offset.newest)} == {str}
+
+
+def test_errors_have_plain_texts() -> None:
+    assert type(HoodieError("no", instant=FIRST).to_dict()["values"]["instant"]) is str

@@ -14,6 +14,7 @@ from hoodie.callbacks.settings import CLASS
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.table.handle import Table
+from hoodie.timeline.time import texts_of_times
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,9 @@ class ResendResult:
     delivered: list[str]
     left: list[str]
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        texts_of_times(self)
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

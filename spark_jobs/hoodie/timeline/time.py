@@ -52,14 +52,15 @@ REQUESTED = Order(str)
 def texts_of_times(result: Any) -> None:
     """Makes plain texts of the times in the fields of a result, a dataclass, which users may order."""
     for name, value in list(vars(result).items()):
-        object.__setattr__(result, name, _plain(value))
+        object.__setattr__(result, name, plain(value))
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """The value with plain texts for times, in lists, tuples and dictionaries, too."""
     if isinstance(value, InstantTime):
         return str(value)
     if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        return type(value)(map(_plain, value))
+        return type(value)(map(plain, value))
     if isinstance(value, dict):
-        return {_plain(name): _plain(item) for name, item in value.items()}
+        return {plain(name): plain(item) for name, item in value.items()}
     return value

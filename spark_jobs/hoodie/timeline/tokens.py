@@ -98,7 +98,7 @@ class TokenCommit:
             "table": table,
             "base_path": base_path,
             "action": self.action,
-            "instant": self.instant,
+            "instant": str(self.instant),
             "operation": self.operation,
             **self.totals,
             "duration_s": 0.0,
