@@ -46,7 +46,7 @@ class Operated(Table):
             lambda change: change.name == "create" and change.path.endswith(".replacecommit"),
         )
         (pending,) = self.timeline().pending()
-        return pending.time
+        return str(pending.time)
 
     def they(self, server: HudiServer, operation: str, rows: list[Row], **more: str) -> None:
         settings = {

@@ -206,11 +206,11 @@ class Machine:
             return
         timeline = Timeline.load(str(self.path))
         saved = timeline.filter([Action.SAVEPOINT], completed=True)
-        self.world.savepoints = tuple(instant.time for instant in saved)
-        self.world.commits = tuple(instant.time for instant in timeline.commits())
+        self.world.savepoints = tuple(str(instant.time) for instant in saved)
+        self.world.commits = tuple(str(instant.time) for instant in timeline.commits())
         target = ServiceTable.open(str(self.path), {})
         restore = begun(timeline, target)
-        self.world.restoring = restore.point if restore else None
+        self.world.restoring = str(restore.point) if restore and restore.point is not None else None
         if not restore and not timeline.filter([Action.ROLLBACK], completed=False):
             self.undone.clear()
 
@@ -258,7 +258,7 @@ class Machine:
         self._count("change logs", len(named))
         if "CRASH" not in self.steps[-1] and not timeline.pending():
             paths = [path.relative_to(self.path) for path in self.path.glob("*/.*.cdc")]
-            oldest = REQUESTED.first(instant.time for instant in timeline.commits()) or NO_TIME
+            oldest = str(REQUESTED.first(instant.time for instant in timeline.commits()) or NO_TIME)
             young = {str(path) for path in paths if path.name.partition(".log.")[0][-17:] >= oldest}
             assert young <= named.keys(), "change logs of no commit"
 
