@@ -229,7 +229,7 @@ class Commits:
         return None
 
     def _last_first(self, timeline: Timeline, refused: Mapping[str, Action]) -> Iterator[CommitHit]:
-        found: list[tuple[int, str, Instant]] = []
+        found: list[tuple[int, Instant]] = []
         since, until = self.since.on(timeline), self.until.on(timeline) if self.until else None
         for instant in timeline.filter(self.which.actions, completed=True):
             if refused.get(instant.time) is instant.action:
@@ -239,9 +239,9 @@ class Commits:
             completed_ms = completed_at(timeline, instant)
             past = until is not None and until.admits(instant, completed_ms)
             if since.admits(instant, completed_ms) and not past:
-                found.append((completed_ms, REQUESTED.key(instant.time), instant))
-        found.sort(key=lambda item: item[:2], reverse=True)
-        return (CommitHit(timeline.base_path, instant, completed_ms) for completed_ms, _, instant in found)
+                found.append((completed_ms, instant))
+        found.sort(key=lambda item: (item[0], REQUESTED.key(item[1].time)), reverse=True)
+        return (CommitHit(timeline.base_path, instant, completed_ms) for completed_ms, instant in found)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def resend(path: str, options: Mapping[str, Any], dry_run: bool) -> ResendResult
     table = Table.open(path, config)
     notes = Notes(table)
     if dry_run:
-        return _result(table, "planned", left=[str(note.time) for note in notes.due(clean=False)])
+        return _result(table, "planned", left=[note.time for note in notes.due(clean=False)])
     callback = callback_of(config)
     if not isinstance(callback, MessageCallback):
         raise ConfigError(

@@ -78,7 +78,7 @@ class WriterGate(ABC):
         """Take back the last `enter`."""
 
     @abstractmethod
-    def begin(self, request: Callable[[InstantTime], bool]) -> str:
+    def begin(self, request: Callable[[InstantTime], bool]) -> InstantTime:
         """Take the instant of a write, after `enter`: `request` makes its requested file, and returns whether
         the name was free. Raises Fenced where the table was lost since.
         """

@@ -130,10 +130,10 @@ class Heartbeats:
 
     def of_service(self, beat: HeartbeatFile) -> bool:
         """Apache Hudi's heartbeats don't say it, the timeline does."""
-        compaction = Instant(InstantTime(beat.instant), Action.COMPACTION, State.REQUESTED)
+        compaction = Instant(beat.instant, Action.COMPACTION, State.REQUESTED)
         if beat.service or self.storage.exists(instant_path(self.base_path, compaction)):
             return True
-        clustering = Instant(InstantTime(beat.instant), Action.REPLACECOMMIT, State.REQUESTED)
+        clustering = Instant(beat.instant, Action.REPLACECOMMIT, State.REQUESTED)
         return clustering_plan(self.storage, self.base_path, clustering) is not None
 
     def refuse_executed(self, planned: Instant) -> None:

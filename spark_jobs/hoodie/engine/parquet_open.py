@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hoodie.engine.old_calendar import OldCalendar
+from hoodie.engine.legacy_calendar import LegacyCalendar
 from hoodie.errors import InputError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _is_plain(path: str) -> bool:
         return False
     except (pa.ArrowException, OSError, ValueError):
         return True
-    return OldCalendar.of(metadata.metadata) is None
+    return LegacyCalendar.of(metadata.metadata) is None
 
 
 def refuse_encrypted(fragments: Sequence[Any], footers: Sequence[pq.FileMetaData]) -> None:

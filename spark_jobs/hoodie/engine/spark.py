@@ -303,8 +303,9 @@ def _murmur3_int(values: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
 _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(\S.*)")
 
 
+#: how the error of a task begins that refuses its rows
+_REFUSED = f"{InputError.__module__}.{InputError.__qualname__}: "
 #: what Spark says of a file whose rows it can't read
-_REFUSED = "hoodie.errors.InputError: "
 _UNREAD = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+?)\.?\s")
 
 

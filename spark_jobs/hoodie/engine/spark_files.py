@@ -11,7 +11,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
 from hoodie.engine.files import read_footers
-from hoodie.engine.old_calendar import OldCalendar
+from hoodie.engine.legacy_calendar import LegacyCalendar
 from hoodie.engine.parquet_open import refuse_encrypted, table_types
 
 
@@ -36,7 +36,7 @@ def spark_dataset(paths: Sequence[str], files: pafs.FileSystem | None = None) ->
     footers = read_footers(fragments)
     refuse_encrypted(fragments, footers)
     for footer, schema in zip(footers, (file.physical_schema for file in fragments), strict=True):
-        if OldCalendar.of(footer.metadata) is not None:
+        if LegacyCalendar.of(footer.metadata) is not None:
             return None
         for field in table_types(schema, footer.schema):
             if types.setdefault(field.name, field.type) != field.type or not _is_common(field.type):

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hoodie.config.key import Config
-from hoodie.engine.old_calendar import VERSION, OldCalendar, OtherCalendar, int96_columns, is_temporal
+from hoodie.engine.legacy_calendar import VERSION, LegacyCalendar, LegacyValue, int96_columns, is_temporal
 from hoodie.engine.parquet_open import Encrypted, parquet_file
 from hoodie.engine.required import settled
 from hoodie.errors import StorageError, TableError
@@ -259,7 +259,7 @@ def readable(path: str) -> Iterator[None]:
     except (pa.ArrowException, ValueError, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise StorageError(f"{path} can't be read: {error}", path=path) from error
-        if isinstance(error, Encrypted | OtherCalendar):
+        if isinstance(error, Encrypted | LegacyValue):
             raise _refused(path, error) from None
         why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(". ")
         raise _unreadable(path, f"is empty or damaged ({why})") from error
@@ -276,7 +276,7 @@ def _unreadable(path: str, what: str) -> TableError:
     )
 
 
-def _refused(path: str, error: Encrypted | OtherCalendar) -> TableError:
+def _refused(path: str, error: Encrypted | LegacyValue) -> TableError:
     if isinstance(error, Encrypted):
         return TableError(f"base file {path} can't be read: {error}", path=path)
     return TableError(
@@ -306,7 +306,7 @@ class BaseFileReader:
                 )
                 self._check_rows()
                 spark = footer.mentions(VERSION)
-                self._old = OldCalendar.of(self._file.metadata.metadata) if spark else None
+                self._legacy = LegacyCalendar.of(self._file.metadata.metadata) if spark else None
             except BaseException:
                 self._source.close()
                 raise
@@ -381,7 +381,7 @@ class BaseFileReader:
         with readable(self.path):
             self._pages.batch_rows(columns, self.rows)
             rows = self._file.read(columns=None if columns is None else list(columns), use_threads=False)
-            return pa.Table.from_batches(self._today(rows.to_batches()), rows.schema)
+            return pa.Table.from_batches(self._rebased(rows.to_batches()), rows.schema)
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = READ_BATCH_ROWS
@@ -392,19 +392,19 @@ class BaseFileReader:
             return
         with readable(self.path):
             step = self._pages.batch_rows(names, rows)
-            yield from self._today(
+            yield from self._rebased(
                 self._file.iter_batches(
                     batch_size=step, row_groups=self._groups, columns=names, use_threads=False
                 )
             )
 
-    def _today(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+    def _rebased(self, batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         """The rows in today's calendar."""
-        old = self._old
-        if old is None or not any(is_temporal(field.type) for field in self._file.schema_arrow):
+        legacy = self._legacy
+        if legacy is None or not any(is_temporal(field.type) for field in self._file.schema_arrow):
             return batches
         int96 = int96_columns(self._file.metadata.schema)
-        return (old.rebased(batch, int96) for batch in batches)
+        return (legacy.rebased(batch, int96) for batch in batches)
 
     def record_keys(self, batch_rows: int | None = None) -> Iterator[pa.ChunkedArray[Any] | pa.Array[Any]]:
         """The record keys, in batches of at most `batch_rows`; None: in one piece, if that is a small one."""

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from hoodie.engine.nested import contains
 from hoodie.engine.required import Rows, null_error, settled
 from hoodie.errors import InputError, SchemaError
 from hoodie.format.meta_fields import without_meta
@@ -86,12 +87,11 @@ def _what(column: Any, error: Exception) -> str:
     return f"a value is no UTF-8 ({error})"
 
 
-def _holds_texts(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        return _holds_texts(kind.value_type)
-    if pa.types.is_nested(kind):
-        return any(_holds_texts(kind.field(place).type) for place in range(kind.num_fields))
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+def _holds_texts(dtype: pa.DataType) -> bool:
+    return contains(
+        dtype,
+        lambda kind: _holds_texts(kind.value_type) if pa.types.is_dictionary(kind) else _is_text(kind),
+    )
 
 
 def conform(rows: Rows, schema: pa.Schema, *, null_for_missing: bool = True) -> Rows:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import Bools, whole
+from hoodie.engine.nested import contains
 from hoodie.errors import InputError
 
 #: keys of a map that are compared with one another; more are sorted
@@ -35,7 +36,7 @@ def check_maps(rows: pa.Table, keys: Any) -> None:
 
 def has_map(dtype: Any) -> bool:
     """Is a type a map, or has it one at any depth."""
-    return pa.types.is_map(dtype) or any(has_map(dtype.field(n).type) for n in range(dtype.num_fields))
+    return contains(dtype, pa.types.is_map)
 
 
 def _twice(values: Any) -> bool:

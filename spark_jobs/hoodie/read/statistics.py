@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hoodie.engine.old_calendar import OldCalendar, is_temporal
+from hoodie.engine.legacy_calendar import LegacyCalendar, is_temporal
 from hoodie.read.bounds import NOTHING, UNKNOWN, Bounds, Lookup, comparable, may_be_true
 from hoodie.read.predicate import (
     And,
@@ -35,7 +35,7 @@ def possible_row_groups(
     that the file has under another name or type than the tree was bound to, have no bounds.
     """
     fields = {path: field for path, field in fields_of(node).items() if path not in known}
-    if OldCalendar.of(metadata.metadata) is not None:
+    if LegacyCalendar.of(metadata.metadata) is not None:
         fields = {path: field for path, field in fields.items() if not is_temporal(field.type)}
     places = _places(metadata, fields)
 

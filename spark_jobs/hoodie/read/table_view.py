@@ -68,7 +68,7 @@ Touched = frozenset[tuple[str, str]] | None
 class Span:
     """Commit times of the rows that an incremental query gives: later than `begin`, up to `end`."""
 
-    begin: str
+    begin: InstantTime
     end: InstantTime
 
     def predicate(self) -> str:

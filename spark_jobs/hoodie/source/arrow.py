@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
 from hoodie.config.key import Config
-from hoodie.engine.old_calendar import VERSION, refuse_old_values
+from hoodie.engine.legacy_calendar import VERSION, check_legacy_values
 from hoodie.engine.parquet_open import parquet_file, parquet_format
 from hoodie.engine.spark_files import spark_dataset
 from hoodie.engine.streams import Stream, widened
@@ -120,7 +120,7 @@ class _Group:
         with unreadable(self.source, name), self.files.open_input_file(path) as opened:
             footer = Footer(opened)
             if footer.mentions(VERSION):
-                refuse_old_values(footer.metadata(), partial(parquet_file, opened))
+                check_legacy_values(footer.metadata(), partial(parquet_file, opened))
             return name, footer.schema()
 
 

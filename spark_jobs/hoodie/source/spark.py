@@ -10,15 +10,16 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.engine.hadoop import lacks_file_system, no_file_system
+from hoodie.engine.nested import contains
 from hoodie.errors import ConfigError, HoodieError, InputError
 from hoodie.format.schema import is_list
 from hoodie.source import Format, Source
 from hoodie.source.csv_dialect import refuse_lines_in_values
-from hoodie.source.csv_tasks import local_path
 from hoodie.source.ddl import ddl, quoted
 from hoodie.source.record_files import RecordFile, record_files
-from hoodie.source.spark_csv import csv_frame, json_frame, shared_options, vet_encoding
 from hoodie.source.spark_folders import ALL_FILES, folders, refuse_both
+from hoodie.source.spark_text import csv_frame, json_frame, shared_options, vet_encoding
+from hoodie.source.text_tasks import local_path
 from hoodie.storage import normalize
 
 #: Spark's names of error conditions -> is the source missing (else unreadable)
@@ -114,12 +115,7 @@ def _with_times(source: Source) -> list[RecordFile] | None:
     except HoodieError:
         return None
     assert files[0].schema is not None
-    return files if any(_has_time(field.type) for field in files[0].schema) else None
-
-
-def _has_time(kind: Any) -> bool:
-    inside = (kind.field(place).type for place in range(kind.num_fields))
-    return pa.types.is_timestamp(kind) or any(_has_time(part) for part in inside)
+    return files if any(contains(field.type, pa.types.is_timestamp) for field in files[0].schema) else None
 
 
 def _bad_file(source: Source) -> InputError | None:

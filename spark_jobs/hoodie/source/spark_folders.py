@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from hoodie.errors import HoodieError, InputError
 from hoodie.source import Source
-from hoodie.source.csv_tasks import local_path
 from hoodie.source.folders import folder_columns, folder_texts
+from hoodie.source.text_tasks import local_path
 from hoodie.storage import normalize
 
 #: options of Spark by which it finds other files
@@ -51,7 +51,7 @@ def folders(
         return ({} if source.only else ALL_FILES), {}
     others = [path for path, own in texts.items() if {*own} != names]
     if others:
-        raise _beside(others[0], names)
+        raise _outside(others[0], names)
     options = base_path(source)
     found = spark.read.format("text").options(**options).load(paths)
     columns = {name for name in found.columns if name != "value"}
@@ -63,7 +63,7 @@ def folders(
             source=str(source),
         )
     if lost := every - _files(found):
-        raise _beside(min(lost), names)
+        raise _outside(min(lost), names)
     types = folder_columns(texts, known)
     return options, {column.name: column.type for own in types.values() for column in own}
 
@@ -72,7 +72,7 @@ def _files(frame: Any) -> set[str]:
     return {local_path(uri) for uri in frame.inputFiles()}
 
 
-def _beside(path: str, names: Iterable[str]) -> InputError:
+def _outside(path: str, names: Iterable[str]) -> InputError:
     return InputError(
         f"{path} lies beside folders that name the columns {', '.join(sorted(names))}, where Spark reads no "
         "files; move it into such a folder, or use the local engine",

@@ -17,8 +17,8 @@ from hoodie.codec.arrays import array, places
 from hoodie.errors import HoodieError, InputError
 from hoodie.source import Source
 from hoodie.source.bad_rows import SCHEMA, BadRows, Required, Screened, record_texts
-from hoodie.source.csv_tasks import local_path
 from hoodie.source.spark import CORRUPT, FILE, explained, read_permissive
+from hoodie.source.text_tasks import local_path
 
 _BAD = "file string, position bigint, record string, error string"
 

@@ -54,7 +54,7 @@ def _rolled_back(entry: ArchivedEntry) -> dict[str, Any]:
 
 def _described(instant: Instant, changed_ms: int | None, commit: CommitMetadata | None) -> dict[str, Any]:
     entry: dict[str, Any] = {
-        "instant": str(instant.time),
+        "instant": instant.time,
         "action": instant.action.value,
         "state": instant.state.name.lower(),
         "changed_ms": changed_ms,

@@ -14,6 +14,7 @@ from typing import Any
 from hoodie.errors import TableError
 from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import data_file, file_id, relative_path
+from hoodie.timeline.models.mapper import camel_case
 
 #: `prevCommit` of a file group that did not exist before: the text, not a JSON null
 NO_COMMIT = "null"
@@ -136,7 +137,7 @@ class WriteStat:
             if given is None and name in _LONGS:
                 nulls.append(name)
             elif type(given) not in _TYPES[name] or (type(given) is int and not -_LONG <= given < _LONG):
-                raise TypeError(f"{_json_key(name)} of a file is no {_TYPES[name][0].__name__}")
+                raise TypeError(f"{camel_case(name)} of a file is no {_TYPES[name][0].__name__}")
         for name in nulls:
             del values[name]
         times = values.get("runtime_stats")
@@ -152,11 +153,6 @@ class WriteStat:
         return cls(**values, extra={key: item for key, item in value.items() if key not in _STAT_KEYS})
 
 
-def _json_key(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
 _LONG = 2**63
 _LONGS = {item.name for item in fields(WriteStat) if item.type == "int"}
 #: of JSON; a number that is null is taken for none
@@ -169,9 +165,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
 }
 _LOG_FIELDS = frozenset({"log_version", "log_offset", "base_file", "log_files"})
 _NO_KEYS = frozenset({"extra", "column_stats", "may_insert"})
-_STAT_KEYS = {_json_key(item.name): item.name for item in fields(WriteStat) if item.name not in _NO_KEYS}
+_STAT_KEYS = {camel_case(item.name): item.name for item in fields(WriteStat) if item.name not in _NO_KEYS}
 _REPORTED, _MAY_INSERT = "columnStats", "mayInsert"
-_RUNTIME_KEYS = {_json_key(item.name): item.name for item in fields(RuntimeStats)}
+_RUNTIME_KEYS = {camel_case(item.name): item.name for item in fields(RuntimeStats)}
 
 
 def stats_by_partition(records: Iterable[Mapping[str, Any]]) -> dict[str, list[WriteStat]]:

@@ -59,7 +59,7 @@ def plain(value: Any) -> Any:
     """The value with plain texts for times, in lists, tuples and dictionaries, too."""
     if isinstance(value, InstantTime):
         return str(value)
-    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
+    if type(value) in (list, tuple):
         return type(value)(map(plain, value))
     if isinstance(value, dict):
         return {plain(name): plain(item) for name, item in value.items()}

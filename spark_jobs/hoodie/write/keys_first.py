@@ -26,6 +26,7 @@ from hoodie.codec.arrays import Coded, array
 from hoodie.codec.hashing import binary_views, murmur
 from hoodie.engine import Engine, Frame
 from hoodie.engine.files import FileFrame
+from hoodie.engine.nested import contains
 from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
 from hoodie.format.schema import canonical
@@ -104,10 +105,8 @@ def _as_stored(incoming: pa.Schema, schema: pa.Schema) -> bool:
     )
 
 
-def _nanoseconds(kind: pa.DataType) -> bool:
-    if pa.types.is_timestamp(kind):
-        return bool(kind.unit == "ns")
-    return any(_nanoseconds(kind.field(place).type) for place in range(kind.num_fields))
+def _nanoseconds(dtype: pa.DataType) -> bool:
+    return contains(dtype, lambda kind: bool(pa.types.is_timestamp(kind) and kind.unit == "ns"))
 
 
 class Digest:

@@ -8,7 +8,6 @@ this module needs the standard library only; reading and writing bytes needs fas
 from __future__ import annotations
 
 import dataclasses
-import operator
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -17,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from hoodie.format.instant_time import InstantTime
 
 R = TypeVar("R", bound="AvroRecord")
+F = TypeVar("F", bound="AvroFile")
 
 Check = Callable[[Any, str], object]
 _Convert = Callable[[Any], Any]
@@ -31,9 +31,9 @@ _AS_IT_IS = object()
 
 
 class _Avro(NamedTuple):
-    name: str | None
-    check: Check | None
-    null: Any
+    name: str | None = None
+    check: Check | None = None
+    null: Any = _AS_IT_IS
 
 
 def avro(name: str | None = None, *, check: Check | None = None, null: Any = _AS_IT_IS) -> Mapping[str, Any]:
@@ -57,21 +57,17 @@ class AvroRecord:
     """Base of the dataclasses that are records."""
 
     def to_record(self) -> dict[str, Any]:
-        fields = _fields(type(self))
-        record = dict(zip(fields.names, fields.values(self), strict=True))
-        for name, encode in fields.encoders:
-            record[name] = encode(record[name])
-        return record
+        return {field.name: field.encode(getattr(self, field.attribute)) for field in _fields(type(self))}
 
     @classmethod
     def from_record(cls: type[R], record: Mapping[str, Any]) -> R:
-        """What the class does not have is dropped. Raises TableError for a value that a check refuses."""
-        fields = _fields(cls)
-        for name, check in fields.checks:
-            check(record[name], name)
-        values = dict(zip(fields.attributes, fields.texts(record), strict=True))
-        for attribute, decode in fields.decoders:
-            values[attribute] = decode(values[attribute])
+        """Drops what the class does not have. Raises TableError for a value that a check refuses."""
+        values = {}
+        for field in _fields(cls):
+            value = record[field.name]
+            if field.check is not None:
+                field.check(value, field.name)
+            values[field.attribute] = field.decode(value)
         return cls(**values)
 
 
@@ -93,64 +89,46 @@ class AvroFile(AvroRecord):
         return write_record(self.model, self.to_record(), self.header)
 
     @classmethod
-    def from_bytes(cls: type[R], data: bytes) -> R:
+    def from_bytes(cls: type[F], data: bytes) -> F:
         """Raises TableError when `data` is torn or another model's."""
         from hoodie.codec.avro import read_record
 
-        return cls.from_record(read_record(cls.model, data))  # type: ignore[attr-defined]
+        return cls.from_record(read_record(cls.model, data))
 
 
-class _Fields(NamedTuple):
-    """Those of a class, ready for plans of a hundred thousand records."""
-
-    attributes: tuple[str, ...]
-    names: tuple[str, ...]
-    values: Callable[[object], tuple[Any, ...]]
-    texts: Callable[[Mapping[str, Any]], tuple[Any, ...]]
-    encoders: tuple[tuple[str, _Convert], ...]
-    decoders: tuple[tuple[str, _Convert], ...]
-    checks: tuple[tuple[str, Check], ...]
+class _Field(NamedTuple):
+    attribute: str
+    name: str
+    check: Check | None
+    encode: _Convert
+    decode: _Convert
 
 
-def _fields(cls: type) -> _Fields:
+_FIELDS: dict[type, tuple[_Field, ...]] = {}
+
+
+def _fields(cls: Any) -> tuple[_Field, ...]:
     known = _FIELDS.get(cls)
     if known is None:
-        known = _FIELDS[cls] = _made(cls)
+        hints = typing.get_type_hints(cls)
+        stored = [(item.name, item.metadata.get(_AVRO, _Avro())) for item in dataclasses.fields(cls)]
+        known = _FIELDS[cls] = tuple(
+            _Field(
+                attribute,
+                declared.name or camel_case(attribute),
+                declared.check,
+                *_converters(hints[attribute], declared.null),
+            )
+            for attribute, declared in stored
+            if declared is not None
+        )
     return known
 
 
-_FIELDS: dict[type, _Fields] = {}
-
-
-def _made(cls: Any) -> _Fields:
-    hints, told = typing.get_type_hints(cls), {}
-    for item in dataclasses.fields(cls):
-        if (found := item.metadata.get(_AVRO, _Avro(None, None, _AS_IT_IS))) is not None:
-            first, *rest = item.name.split("_")
-            told[item.name] = found._replace(
-                name=found.name or first + "".join(word.capitalize() for word in rest)
-            )
-    names = tuple(str(each.name) for each in told.values())
-    both = {attribute: _converters(hints[attribute], each.null) for attribute, each in told.items()}
-    return _Fields(
-        attributes=tuple(told),
-        names=names,
-        values=_several(operator.attrgetter, tuple(told)),
-        texts=_several(operator.itemgetter, names),
-        encoders=tuple(
-            (name, encode)
-            for name, (encode, _) in zip(names, both.values(), strict=True)
-            if encode is not _same
-        ),
-        decoders=tuple((name, decode) for name, (_, decode) in both.items() if decode is not _same),
-        checks=tuple((str(each.name), each.check) for each in told.values() if each.check is not None),
-    )
-
-
-def _several(getter: Any, names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """A getter of one name gives no tuple."""
-    get = getter(*names)
-    return get if len(names) > 1 else lambda thing: (get(thing),)
+def camel_case(name: str) -> str:
+    """A name of Python as the models and Apache Hudi's JSON have it: `file_id` becomes `fileId`."""
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
 
 
 def _same(value: Any) -> Any:

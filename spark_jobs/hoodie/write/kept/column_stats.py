@@ -13,7 +13,7 @@ from typing import Any
 
 from hoodie.codec.arrays import pc
 from hoodie.config.key import Config
-from hoodie.engine.old_calendar import OldCalendar
+from hoodie.engine.legacy_calendar import LegacyCalendar
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.names import join
@@ -76,7 +76,7 @@ class ColumnStatsPartition(KeptPartition):
                 ranges = footer_ranges(item.metadata, columns, partial(_ends, making, item))
             except Unbounded:
                 continue
-            if OldCalendar.of(item.metadata.metadata) is not None:
+            if LegacyCalendar.of(item.metadata.metadata) is not None:
                 continue  # its bounds are days and times of that calendar
             found.append(FileRanges(item.file.partition, item.file.name, ranges.values()))
         return stats_records(found)

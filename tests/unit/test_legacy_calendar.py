@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie.engine.old_calendar import OldCalendar
+from hoodie.engine.legacy_calendar import LegacyCalendar
 from hoodie.errors import InputError, TableError
 from tests.support.parquet_files import ENCRYPTIONS, encrypted
 
@@ -139,7 +139,7 @@ def test_a_source_is_refused_by_name(tmp_path: Path) -> None:
     assert stored(str(tmp_path / "t")) == STORED[1:]
 
 
-def test_every_day_of_the_old_calendar() -> None:
+def test_every_day_of_the_legacy_calendar() -> None:
     """By the arithmetic of the Julian calendar; a 29 February that today's lacks is the day behind it."""
 
     def right(day: int) -> date:
@@ -155,7 +155,7 @@ def test_every_day_of_the_old_calendar() -> None:
 
     days = range(-719164, -141427)
     batch = pa.record_batch({"v": pc.cast(pa.array(days, pa.int32()), DAYS)})
-    found = OldCalendar(dates=True, int96=False, zone="").rebased(batch, ()).column(0).to_pylist()
+    found = LegacyCalendar(dates=True, int96=False, zone="").rebased(batch, ()).column(0).to_pylist()
     assert found == [right(day) for day in days]
 
 

@@ -13,11 +13,11 @@ from hoodie.format.map_keys import has_map
 from hoodie.source import LOCAL_OPTIONS, Format, Source
 from hoodie.source.csv_dialect import Dialect
 from hoodie.source.csv_file import CsvFile
-from hoodie.source.csv_tasks import LINES, LOOKED, Columns, Look, Rows, Vet, local_path
 from hoodie.source.ddl import ddl, quoted
 from hoodie.source.folders import folder_columns, refuse_twice
 from hoodie.source.spark_folders import folders, own_texts
 from hoodie.source.text import JsonFile, TextFile, null_as_text
+from hoodie.source.text_tasks import LINES, LOOKED, Columns, Look, Rows, Vet, local_path
 from hoodie.source.together import union
 
 
