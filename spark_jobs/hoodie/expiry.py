@@ -14,7 +14,6 @@ from typing import Any
 
 from hoodie.backend.choice import backend_of
 from hoodie.errors import ConfigError
-from hoodie.format.instant_time import InstantTime
 from hoodie.pipeline import write
 from hoodie.services.request import Request
 from hoodie.services.results import about
@@ -25,7 +24,7 @@ from hoodie.services.ttl.settings import DAYS, STRATEGY
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
-from hoodie.timeline.time import NO_TIME
+from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 
 #: extra metadata of the commits that a run made: its strategy

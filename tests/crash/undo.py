@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hoodie
+from hoodie.services.clustering.execute import OutdatedPlan
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from hoodie.timeline.time import InstantTime
@@ -33,6 +35,9 @@ from tests.support.tables import small_rows
 
 MANUAL = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 LATER = in_region(small_rows(range(0, 20, 3), 5), "eu") + in_region(small_rows(range(900, 904), 5), "mars")
+#: names the plan that is cancelled
+PLANNED = ".hoodie/.planned"
+CHANGED = in_region(small_rows(range(300, 305), 9), "eu")
 LAST = in_region(small_rows(range(1, 20, 4), 6), "eu")
 
 
@@ -90,6 +95,23 @@ def planned_clustering(kit: Kit, path: Path) -> None:
     cluster(path, "schedule")
 
 
+def outdated_clustering(kit: Kit, path: Path) -> None:
+    """Its file groups were changed by a write that did not see the plan."""
+    many(kit, path)
+    plan = Path(path, f".hoodie/{cluster(path, 'schedule').scheduled}.replacecommit.requested")
+    content = plan.read_bytes()
+    plan.unlink()
+    write(path, CHANGED, NO_PACKING)
+    plan.write_bytes(content)
+    Path(path, PLANNED).write_text(plan.name.partition(".")[0])
+
+
+def execute_outdated(path: str | Path) -> None:
+    """Fails in any case: as the plan is outdated, and where it can't be cancelled."""
+    with contextlib.suppress(OutdatedPlan):
+        cluster(path, "execute")
+
+
 def clustered(kit: Kit, path: Path) -> None:
     many(kit, path)
     cluster(path, "run")
@@ -134,11 +156,17 @@ def begun_compaction(kit: Kit, path: Path) -> None:
 
 def cancel(path: str | Path) -> Any:
     """The plan of the table as it was made; a later try names the same."""
-    planned = Path(path, ".hoodie/.planned")
+    planned = Path(path, PLANNED)
     if not planned.exists():
         [pending] = Timeline.load(str(path)).pending()
         planned.write_text(pending.time)
     return hoodie.cancel_plan(str(path), planned.read_text())
+
+
+def execute_and_cancel(path: str | Path) -> None:
+    """An execution leaves a cancellation that has begun to the next transaction."""
+    execute_outdated(path)
+    cancel(path)
 
 
 def savepoint(path: str | Path) -> Any:
@@ -155,10 +183,13 @@ def restore(path: str | Path) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Undo(Scenario):
-    """`states` are the rows that readers may see on the way, the last of them in the end."""
+    """`states` are the rows that readers may see on the way, the last of them in the end. `repeat`: what is
+    called again, None: `act`.
+    """
 
     act: Callable[[str | Path], Any] = field(default=rollback)
     states: tuple[tuple[list[Row], ...], ...] = ()
+    repeat: Callable[[str | Path], Any] | None = None
 
     def new(self, kit: Kit) -> list[Row]:
         return upserted(*self.states[-1])
@@ -168,7 +199,7 @@ class Undo(Scenario):
             return self.act(path)
 
     def again(self, path: str | Path, committed: bool) -> Any:
-        return self.act(path)
+        return (self.repeat or self.act)(path)
 
 
 def upserted(*batches: list[Row]) -> list[Row]:
@@ -185,6 +216,7 @@ def scenario(
     *states: tuple[list[Row], ...],
     options: Mapping[str, str] = MOR_OPTIONS,
     like: tuple[str, ...] = (),
+    repeat: Callable[[str | Path], Any] | None = None,
 ) -> Undo:
     return Undo(
         name,
@@ -195,6 +227,7 @@ def scenario(
         like=like,
         act=act,
         states=states,
+        repeat=repeat,
     )
 
 
@@ -235,6 +268,16 @@ UNDO = {
             MANY,
             options=NO_PACKING,
             like=("rollback_plan",),
+        ),
+        scenario(
+            "execute_outdated",
+            outdated_clustering,
+            execute_outdated,
+            (BASE, SECOND, CHANGED),
+            (BASE, SECOND, CHANGED),
+            options=NO_PACKING,
+            like=("rollback_plan",),
+            repeat=execute_and_cancel,
         ),
         scenario("savepoint", cow, savepoint, THREE, THREE, options=OPTIONS),
         scenario("delete_savepoint", cow, unsave, THREE, THREE, options=OPTIONS),

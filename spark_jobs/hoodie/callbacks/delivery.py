@@ -9,10 +9,10 @@ from hoodie.callbacks import MessageCallback
 from hoodie.callbacks.notes import Note, Notes
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError
-from hoodie.format.instant_time import InstantTime
 from hoodie.mask import Mask
 from hoodie.table.handle import Table
 from hoodie.text import plural
+from hoodie.timeline.time import InstantTime
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,12 +14,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, HoodieError
-from hoodie.format.instant_time import InstantTime
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, read_heartbeats, remove_heartbeat
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import Instant, State, is_time
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 _FOLDER = f"{META_FOLDER}/.aux/callbacks"
 _SENDING = f"{_FOLDER}/sending"

@@ -6,10 +6,10 @@ import socket
 import time
 
 from hoodie.config.key import Config
-from hoodie.format.instant_time import InstantTime
 from hoodie.storage import Storage
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.clock import instant_millis
+from hoodie.timeline.time import InstantTime
 
 _ADVICE = "Instants still rise; set the clocks right, since commits are shown with times that are not theirs"
 

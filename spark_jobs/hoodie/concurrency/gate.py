@@ -21,7 +21,6 @@ from hoodie.concurrency.settings import CONCURRENCY_MODE, EARLY_DETECTION, Concu
 from hoodie.concurrency.table_lock import TableLock
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, ConflictError, Fenced, HoodieError
-from hoodie.format.instant_time import InstantTime
 from hoodie.lock import lock_for
 from hoodie.lock.settings import PROVIDER
 from hoodie.progress import ProgressCallback
@@ -32,7 +31,7 @@ from hoodie.table.undone import published_late, published_undone
 from hoodie.timeline.active import meta_path
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Instant
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 T = TypeVar("T")
 _EAGER = "failed writes are rolled back once their heartbeat has ended; leave it out, or set it to LAZY"

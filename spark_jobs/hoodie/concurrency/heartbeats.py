@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from hoodie.concurrency.settings import CONCURRENCY_MODE
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, TableBusy, TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.lock.settings import PROVIDER
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import (
@@ -27,6 +26,7 @@ from hoodie.table.heartbeat import (
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import clustering_plan, instant_path
 from hoodie.timeline.instant import Action, Instant, State, is_time
+from hoodie.timeline.time import InstantTime
 
 ATTEMPTS = 20
 #: of a text that another process left

@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterator
 from hoodie.concurrency.heartbeats import Heartbeats
 from hoodie.concurrency.settings import CONFLICT_RETRIES
 from hoodie.errors import AlreadyExists, CommitConflict, HoodieError, TableBusy
-from hoodie.format.instant_time import InstantTime
 from hoodie.table.handle import Table
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 FOLDER = f"{META_FOLDER}/.aux/inside"
 _PAUSE_S = 0.2

@@ -20,7 +20,6 @@ import pyarrow as pa
 from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_records import KEY_FIELD, decode_rows, write_cells
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import hfile_of, read_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
@@ -40,6 +39,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import NO_COMMIT, RuntimeStats, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.compaction import CompactionPlan
+from hoodie.timeline.time import InstantTime
 
 _OPERATION = "COMPACT"
 #: what Apache Hudi takes for the size of a base file that is not there

@@ -14,7 +14,6 @@ import pyarrow as pa
 from hoodie.codec.arrays import Array
 from hoodie.engine.spool import Room
 from hoodie.format.hfile_records import write_cells
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
@@ -33,6 +32,7 @@ from hoodie.timeline.commit import (
     inflight_metadata,
 )
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 
 #: puts the records of partitions into their spools
 Fill: TypeAlias = Callable[[Mapping[Partition, RecordSpool]], None]

@@ -13,14 +13,13 @@ from contextlib import suppress
 from dataclasses import replace
 
 from hoodie.errors import TableBusy, TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.state import begun_indexes
 from hoodie.metadata.written_table import WrittenTable
 from hoodie.table.handle import Table
 from hoodie.timeline.active import delete_instant, replace_plan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.indexing import IndexPlan
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 
 def index_plans(table: Table) -> dict[Instant, IndexPlan]:

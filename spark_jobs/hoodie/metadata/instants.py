@@ -12,14 +12,13 @@ import enum
 from collections.abc import Iterable
 from dataclasses import replace
 
-from hoodie.format.instant_time import InstantTime
 from hoodie.storage import Storage
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.models.restore import RestoreMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata, RollbackPlan
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 
 class Own(str, enum.Enum):

@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from hoodie.engine.spool import Room
 from hoodie.format.hfile_records import write_cells
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, HeaderKey, encode_block
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
@@ -25,6 +24,7 @@ from hoodie.table.partition import ensure_partition
 from hoodie.timeline.active import delete_instant
 from hoodie.timeline.commit import RuntimeStats, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 
 _OPERATION = "BULK_INSERT_PREPPED"
 #: write token of the log files that begin file groups (format.md 5.5)

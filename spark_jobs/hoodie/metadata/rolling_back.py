@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from hoodie.errors import AlreadyExists
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, rollback_headers
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, instant_time, join
 from hoodie.metadata.instants import is_indexing, is_making
@@ -30,6 +29,7 @@ from hoodie.timeline.models.rollback import (
     RollbackPlan,
     RollbackRequest,
 )
+from hoodie.timeline.time import InstantTime
 
 #: of the log files that a rollback makes (format.md 5.5)
 _TOKEN = "1-0-1"

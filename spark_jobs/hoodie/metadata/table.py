@@ -20,7 +20,6 @@ from hoodie.codec.arrays import pc
 from hoodie.errors import InputError, TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_records import KEY_FIELD, decode_rows, field_names, schema_of
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import Find, find_rows, read_delete_block
 from hoodie.format.meta_fields import META_COLUMNS
@@ -36,7 +35,7 @@ from hoodie.table.log_scan import SMALL, Entry, contents, scan_slice
 from hoodie.table.view import BaseFile, FileSlice, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.instant import Action
-from hoodie.timeline.time import NO_TIME
+from hoodie.timeline.time import NO_TIME, InstantTime
 
 FOLDER = "metadata"
 _THREADS = 8

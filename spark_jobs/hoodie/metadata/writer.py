@@ -24,7 +24,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hoodie.engine.spool import Room
-from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.archiving import archive
 from hoodie.metadata.cleaning import clean, finish_cleans
 from hoodie.metadata.compaction import compact, finish_compactions
@@ -36,6 +35,7 @@ from hoodie.metadata.table import Partition
 from hoodie.metadata.upkeep import DEFAULT, Upkeep
 from hoodie.metadata.written_table import WrittenTable
 from hoodie.table.handle import Table
+from hoodie.timeline.time import InstantTime
 
 
 class MetadataWriter:

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from hoodie.errors import AlreadyExists, TableError
 from hoodie.format.hfile_writer import HFileOptions
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import HFILE, LogFileName, join
 from hoodie.metadata.instants import Own, is_indexing, shown_blocks
@@ -24,7 +23,7 @@ from hoodie.timeline.active import Timeline, begin_instant, create_instant, dele
 from hoodie.timeline.clock import FORMAT_DIGITS, new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.mapper import AvroFile
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

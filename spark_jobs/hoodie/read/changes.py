@@ -16,7 +16,6 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, TableError
 from hoodie.format.cdc import COLUMNS, LOGGING_MODE, LoggingMode
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import without_meta
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.log_merge import SliceContext
@@ -42,7 +41,7 @@ from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView, file_slices
 from hoodie.timeline.commit import KEEPS_SCHEMA, CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Instant
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 #: of an answer's rows
 SCHEMA = pa.schema([pa.field(name, pa.string()) for name in COLUMNS])

@@ -22,7 +22,6 @@ import pyarrow.compute
 
 from hoodie.errors import InputError, TableError
 from hoodie.format.by_id import Evolution, FileColumns
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.meta_fields import RECORD_KEY
@@ -32,6 +31,7 @@ from hoodie.read.spill import SpilledRows, SpillFolder, map_rows, part_count, re
 from hoodie.storage import Storage
 from hoodie.table.log_scan import LogScan, contents, instant_of
 from hoodie.table.view import TimelineView
+from hoodie.timeline.time import InstantTime
 
 #: number of the block that a row or a delete comes from
 _ORDER = "_hoodie_log_order"

@@ -12,12 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hoodie.errors import NotRetained
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 #: (partition path, file id)
 Group = tuple[str, str]

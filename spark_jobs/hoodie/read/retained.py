@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from hoodie.codec.avro import read_record
 from hoodie.errors import NotRetained, TableBusy
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName
 from hoodie.read.past import Need, Past, gone, needs_as_of
 from hoodie.read.query import EARLIEST
@@ -19,7 +18,7 @@ from hoodie.timeline.archived import read_archived
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.models.clean import CleanPlan
 from hoodie.timeline.models.savepoint import SavepointMetadata
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 #: (partition path, file id)
 Groups = Collection[tuple[str, str]]

@@ -11,7 +11,6 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, TableError
 from hoodie.format.base_file import BaseFileReader
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without_meta
 from hoodie.format.schema import from_avro
 from hoodie.merge import Merger, merger
@@ -58,7 +57,7 @@ from hoodie.table.view import (
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import schema_text
 from hoodie.timeline.instant import Instant
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 #: (partition path, file id) of touched file groups; None: any
 Touched = frozenset[tuple[str, str]] | None

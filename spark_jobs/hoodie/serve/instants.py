@@ -18,7 +18,6 @@ from datetime import timezone
 from typing import Any, TypeVar
 
 from hoodie.errors import ConfigError, HoodieError, TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.serve import activity
 from hoodie.serve.rollbacks import taken_back
 from hoodie.serve.tables import ShownTable
@@ -29,7 +28,7 @@ from hoodie.timeline.clock import instant_millis, parse_instant
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.task_run import TaskRun
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 T = TypeVar("T")
 LIMIT, MAX_LIMIT = 200, 1000

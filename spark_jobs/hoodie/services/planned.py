@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from hoodie.engine import Engine
 from hoodie.errors import ConfigError, ConflictError
-from hoodie.format.instant_time import InstantTime
 from hoodie.progress import ProgressCallback, silent
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.time import InstantTime
 
 #: a service's plan
 P = TypeVar("P")

@@ -11,7 +11,6 @@ from hoodie.engine import Engine
 from hoodie.engine.task import BatchFunction
 from hoodie.errors import JobError, TableError
 from hoodie.format.base_file import BaseFileFormat
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import OPERATION, carried, with_meta, without_meta
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.format.schema import from_avro, record_full_name, to_avro_text
@@ -25,7 +24,7 @@ from hoodie.table.properties import TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
-from hoodie.timeline.time import NO_TIME
+from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.blobs import BLOB_SCHEMA, answers
 
 

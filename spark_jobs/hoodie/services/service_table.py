@@ -9,7 +9,6 @@ from typing import Any
 
 from hoodie.concurrency.gate import check_concurrency, is_optimistic
 from hoodie.config.key import Config
-from hoodie.format.instant_time import InstantTime
 from hoodie.hooks import HookContext, Hooks
 from hoodie.progress import ProgressCallback, silent
 from hoodie.storage import Storage
@@ -18,6 +17,7 @@ from hoodie.table.pending import BusyGroups, changing_groups
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
+from hoodie.timeline.time import InstantTime
 from hoodie.write.operation import check_extra
 from hoodie.write.table_options import merged
 from hoodie.write.transaction import Transaction

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 
 from hoodie.errors import ConfigError, NotRetained, TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.read.query import Query, QueryType
 from hoodie.read.retained import check_begin, last_before_hole
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.spark.options import CHECKPOINT, IDENTIFIER, START, Reading, StreamReading, StreamWriting
 from hoodie.storage import storage_for
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 
 def initial(stream: StreamReading) -> InstantTime:

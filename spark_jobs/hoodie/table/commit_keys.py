@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Array, Bools, array, pc, whole
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block
 from hoodie.format.log_delete import DeleteRecords, read_delete_block
@@ -21,6 +20,7 @@ from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.timeline.commit import WriteStat
+from hoodie.timeline.time import InstantTime
 
 _KEY_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string())])
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError, StorageError, TableError, TableNotFound
-from hoodie.format.instant_time import InstantTime
 from hoodie.storage import LOCKS
 from hoodie.table import properties
 from hoodie.table.audit import audit
@@ -39,6 +38,7 @@ from hoodie.table.consent import allowed_source
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.instant import Instant
+from hoodie.timeline.time import InstantTime
 
 #: files of one kind that are named in findings of their own
 _LISTED = 100

@@ -25,13 +25,12 @@ import numpy as np
 from hoodie.codec.arrays import Ints
 from hoodie.codec.hashing import UInt32Array
 from hoodie.errors import TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, join, new_file_prefix
 from hoodie.storage import Storage
 from hoodie.table.handle import TableRef
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import meta_path
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 #: folder below `.hoodie`
 FOLDER = ".bucket_index/consistent_hashing_metadata"

@@ -17,12 +17,11 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import DATA_TYPES, BlockType, LogBlock
 from hoodie.format.log_file import LogFileReader
 from hoodie.storage import Storage
 from hoodie.table.view import FileSlice, LogFile, TimelineView
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 Entry = tuple[LogFile, LogBlock]
 #: bytes of the contents of one slice that a reader may keep

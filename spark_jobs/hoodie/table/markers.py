@@ -11,13 +11,13 @@ import enum
 from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, Fenced, TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import data_file, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import has_heartbeat
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
+from hoodie.timeline.time import InstantTime
 
 TEMP_FOLDER = f"{META_FOLDER}/.temp"
 _INFIX = ".marker."

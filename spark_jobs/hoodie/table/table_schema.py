@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from hoodie.errors import TableError
 from hoodie.format.by_id import Evolution
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.internal_schema import InternalSchema, parse_history, schema_at
 from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.schema import from_avro
@@ -19,6 +18,7 @@ from hoodie.table.handle import Table
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY
+from hoodie.timeline.time import InstantTime
 
 
 @dataclass(frozen=True)

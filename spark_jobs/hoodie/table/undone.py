@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 
 from hoodie.errors import TableBusy, TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
@@ -16,6 +15,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.models.restore import RestorePlan
 from hoodie.timeline.models.rollback import RollbackPlan
+from hoodie.timeline.time import InstantTime
 
 _BEGUN = (State.REQUESTED, State.INFLIGHT)
 

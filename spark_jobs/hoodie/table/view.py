@@ -10,14 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.pending import compacting_groups
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, METADATA_BOOTSTRAP, Action
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 Listing = Callable[[str], Sequence[FileInfo]]
 

@@ -14,7 +14,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hoodie.errors import TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.properties import TableProperties
@@ -23,7 +22,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files
 from hoodie.timeline.commit_details import is_searched, stats_of
 from hoodie.timeline.instant import Instant
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 #: (partition path, file id)
 Group = tuple[str, str]

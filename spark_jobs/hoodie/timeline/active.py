@@ -16,7 +16,6 @@ from typing import Any
 from hoodie.config import versions
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import ConflictError, HalfUpgraded, TableError, TableNotFound
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import PARTIAL_SUFFIX, Check, Storage, storage_for
 from hoodie.timeline.clock import instant_millis
@@ -27,7 +26,7 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 _VERSION = re.compile(rb"^hoodie\.table\.version\s*=\s*(\d+)", re.MULTILINE)
 _ZONE = re.compile(rb"^hoodie\.table\.timeline\.timezone\s*=\s*utc\s*$", re.MULTILINE | re.IGNORECASE)

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoodie.errors import TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import instant_time
 from hoodie.storage import FileInfo, Storage
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 
 MODEL = "HoodieArchivedMetaEntry"
 #: transient, beside the archive files: a merge of small ones that is under way

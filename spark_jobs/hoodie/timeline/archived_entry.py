@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from hoodie.format.instant_time import InstantTime
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.time import InstantTime
 
 #: Hudi keeps this key empty where it once held totals; 0.15.0 always writes it
 _ROLLING_STAT = "ROLLING_STAT"

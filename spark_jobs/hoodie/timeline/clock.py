@@ -6,8 +6,8 @@ import time
 from datetime import datetime, timedelta, timezone
 
 from hoodie.errors import TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.timeline.instant import BOOTSTRAPS
+from hoodie.timeline.time import InstantTime
 
 FORMAT_DIGITS = 17
 #: years of instants that are times: in any zone they are a moment, with one after it

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from hoodie.errors import TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import data_file, file_id, relative_path
 from hoodie.timeline.models.mapper import camel_case
+from hoodie.timeline.time import InstantTime
 
 #: `prevCommit` of a file group that did not exist before: the text, not a JSON null
 NO_COMMIT = "null"

@@ -6,9 +6,8 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import LONGEST_INSTANT
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 
 class Action(str, enum.Enum):

@@ -10,9 +10,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from hoodie.config.versions import LayoutVersion
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import META_FOLDER
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 
 
 class Layout:

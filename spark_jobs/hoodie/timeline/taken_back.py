@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoodie.codec.avro_container import header_text
-from hoodie.format.instant_time import InstantTime
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.task_run import RUN_KEY, TaskRun
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
 
 #: of the container's header

@@ -27,13 +27,12 @@ from functools import cached_property
 from typing import Any
 
 from hoodie.errors import TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.storage import Storage
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Instant
 from hoodie.timeline.intervals import Interval, interval_of
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.timeline.token_index import Fact, TokenIndex
 from hoodie.timeline.tokens import TOKEN_KEY, TokenCommit
 

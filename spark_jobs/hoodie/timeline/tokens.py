@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hoodie.format.instant_time import InstantTime
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, is_time
+from hoodie.timeline.time import InstantTime
 
 #: keys of a commit's extra metadata
 TOKEN_KEY = "airflow.token"

@@ -11,7 +11,6 @@ import pyarrow as pa
 from hoodie.codec.arrays import halved, whole
 from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.format.base_file import sequence_numbers
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import encode_data_block
 from hoodie.format.log_delete import DeleteRecords, encode_delete_block
@@ -19,6 +18,7 @@ from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge.ordering import column
 from hoodie.read.matching import Bools, Part
 from hoodie.table.view import FileSlice
+from hoodie.timeline.time import InstantTime
 from hoodie.write.context import LEADING, WriteContext
 from hoodie.write.late_records import Verdict
 from hoodie.write.log_output import LogFiles

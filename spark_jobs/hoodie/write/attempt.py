@@ -11,7 +11,6 @@ from functools import partial
 
 from hoodie.concurrency.gate import WriterGate
 from hoodie.errors import AlreadyExists, Fenced
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join
 from hoodie.table.handle import Table
 from hoodie.table.markers import delete_markers
@@ -28,6 +27,7 @@ from hoodie.timeline.active import (
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.time import InstantTime
 from hoodie.write import reconcile
 
 #: (partition path, file id) of file groups

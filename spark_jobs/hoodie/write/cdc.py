@@ -17,7 +17,6 @@ from hoodie.codec.arrow_avro import encode_records
 from hoodie.config.key import Config
 from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.format.cdc import AFTER, BEFORE, KEY, OP, TS_MS, LoggingMode, Op, record_schema
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, Buffer, HeaderKey
 from hoodie.format.log_data import records_content
 from hoodie.format.log_file import LogFileWriter
@@ -28,6 +27,7 @@ from hoodie.read.matching import Merged
 from hoodie.read.settings import MERGE_BUDGET
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
+from hoodie.timeline.time import InstantTime
 from hoodie.write.settings import CDC_ENABLED, CDC_MODE
 
 #: share of the memory of a merge that the rows of a block may take

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.by_id import Evolution, FileColumns
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import IS_DELETED, RECORD_KEY, with_meta
 from hoodie.index import Index, PlacingIndex
 from hoodie.keygen import KeyGenerator
@@ -18,6 +17,7 @@ from hoodie.read.log_merge import SliceContext
 from hoodie.read.matching import looked_at
 from hoodie.table.handle import TableRef
 from hoodie.table.view import TimelineView
+from hoodie.timeline.time import InstantTime
 from hoodie.write.cdc import ChangeFormat
 from hoodie.write.duplicates import Duplicates
 from hoodie.write.early import EarlyDetection

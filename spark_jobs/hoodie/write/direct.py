@@ -17,8 +17,8 @@ from hoodie.engine.files import FileFrame, FileScan, Piece
 from hoodie.engine.origin import noting
 from hoodie.engine.task import Task, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
-from hoodie.format.instant_time import InstantTime
 from hoodie.table.handle import Table
+from hoodie.timeline.time import InstantTime
 from hoodie.write.blobs import error_message
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles

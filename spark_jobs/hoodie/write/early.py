@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from hoodie.concurrency.settings import CONFLICT_RETRIES, EARLY_COMMITS, EARLY_DETECTION
 from hoodie.config.key import Config
 from hoodie.errors import CommitConflict
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
@@ -21,6 +20,7 @@ from hoodie.table.markers import marker_folder, marker_instants, read_markers
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.time import InstantTime
 
 #: pending ones are not in the way of writes, or found by their plans
 _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT})

@@ -29,7 +29,6 @@ from hoodie.format.base_file import (
     sequence_numbers,
 )
 from hoodie.format.by_id import stored_batches
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -47,6 +46,7 @@ from hoodie.table.partition import ensure_partition
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
 from hoodie.timeline.commit import NO_COMMIT, WriteStat
+from hoodie.timeline.time import InstantTime
 from hoodie.write.append import Append, filtered
 from hoodie.write.cdc import ChangeFormat, ChangeLog
 from hoodie.write.context import LEADING, FileContext, WriteContext

@@ -15,7 +15,6 @@ from typing import TypeVar
 
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, CommitConflict, TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join, relative_path
 from hoodie.index.settings import BUCKETS, is_consistent
 from hoodie.storage import PARTIAL_SUFFIX
@@ -35,6 +34,7 @@ from hoodie.table.view import TimelineView
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.clustering import ClusteringPlan
+from hoodie.timeline.time import InstantTime
 
 #: extra metadata of a group in a clustering plan (BaseConsistentHashingBucketClusteringPlanStrategy)
 PARTITION_KEY = "clustering.group.partition"

@@ -15,7 +15,6 @@ import pyarrow.compute
 from hoodie.codec.arrays import whole
 from hoodie.errors import TableError
 from hoodie.format.base_file import READ_BATCH_ROWS
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.names import LogFileName
 from hoodie.index.settings import INDEX_TYPE
@@ -26,7 +25,7 @@ from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute

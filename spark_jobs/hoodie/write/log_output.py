@@ -14,7 +14,6 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.engine.task import Task
 from hoodie.errors import AlreadyExists
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, Buffer, HeaderKey
 from hoodie.format.log_data import BLOCK_TYPES
 from hoodie.format.log_file import LogFileWriter
@@ -31,6 +30,7 @@ from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import WriteStat
+from hoodie.timeline.time import InstantTime
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from typing import Any
 from hoodie.engine import Engine, Frame
 from hoodie.engine.task import BatchFunction
 from hoodie.errors import JobError
-from hoodie.format.instant_time import InstantTime
 from hoodie.index import PlacingIndex
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.timeline.active import refuse_too_large
 from hoodie.timeline.commit import WriteStat, stats_by_partition
+from hoodie.timeline.time import InstantTime
 from hoodie.write.blobs import (
     BLOB_ID,
     BLOB_SCHEMA,

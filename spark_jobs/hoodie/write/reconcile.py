@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from hoodie.errors import TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import BaseFileName, LogFileName, join
@@ -22,6 +21,7 @@ from hoodie.table.view import log_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
+from hoodie.timeline.time import InstantTime
 
 #: (partition path, file id) of file groups whose logs are looked into
 Groups = Collection[tuple[str, str]]

@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 
 from hoodie.concurrency.gate import attempt as tried
 from hoodie.errors import TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
@@ -55,6 +54,7 @@ from hoodie.timeline.models.rollback import (
     RollbackRequest,
 )
 from hoodie.timeline.taken_back import TakenBack
+from hoodie.timeline.time import InstantTime
 from hoodie.write.commit import Commits
 from hoodie.write.reconcile import files_of
 from hoodie.write.rollback_logs import Suspects, plan_logs, void_blocks

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from hoodie.errors import AlreadyExists
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import BlockType, encode_block, rollback_headers
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import BaseFileName, LogFileName, join
@@ -20,7 +19,7 @@ from hoodie.table.handle import Table
 from hoodie.table.markers import Marker, MarkerType, place_marker
 from hoodie.table.view import LogFile, log_files
 from hoodie.timeline.models.rollback import RollbackRequest
-from hoodie.timeline.time import NO_TIME
+from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.reconcile import Contents
 
 #: token of the log files that a rollback makes (format.md 5.5)

@@ -36,7 +36,6 @@ from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.concurrency.queue import Rank
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, CommitConflict, Fenced, TableBusy
-from hoodie.format.instant_time import InstantTime
 from hoodie.hooks import CommitEvent
 from hoodie.index import index_participants
 from hoodie.progress import ProgressCallback, silent
@@ -49,7 +48,7 @@ from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.clustering import RequestedReplace
 from hoodie.timeline.models.rollback import RollbackMetadata
-from hoodie.timeline.time import NO_TIME
+from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write import rollback
 from hoodie.write.attempt import Attempt, ServiceAttempt, WriteAttempt
 from hoodie.write.commit import Announce, Commits, Validate

@@ -29,7 +29,6 @@ from time import monotonic, sleep
 
 from hoodie.concurrency.settings import CONFLICT_RETRIES
 from hoodie.errors import CommitConflict, TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName
 from hoodie.format.schema import from_avro
 from hoodie.index import Index, PlacingIndex, Scope
@@ -41,7 +40,7 @@ from hoodie.timeline.archived import archive_files
 from hoodie.timeline.commit import REWRITES, CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.clean import CleanPlan
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 from hoodie.write.change import PLAN, Change, Group, groups_of, inserted_by, news
 from hoodie.write.new_keys import shared_key
 from hoodie.write.reads import Reads

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hoodie.format.hfile_records import KEY_FIELD
-from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.keys import file_key
 from hoodie.metadata.record_schema import column_type
 from hoodie.metadata.records import Records
+from hoodie.timeline.time import InstantTime
 
 FILTER = "BloomFilterMetadata"
 _TYPE = 4

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from hoodie.config.key import Config
-from hoodie.format.instant_time import InstantTime
 from hoodie.services.archive.settings import BEYOND_SAVEPOINT, MAX_COMMITS, MIN_COMMITS
 from hoodie.services.compaction.settings import MAX_DELTA_COMMITS, TRIGGER, Trigger
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 _WRITES = frozenset({*COMMIT_ACTIONS, Action.COMPACTION, Action.LOGCOMPACTION})
 #: counted on their own: they may be older or newer than the commits that stay

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from hoodie.errors import AlreadyExists, TableError, TableNotFound
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.progress import ProgressCallback
 from hoodie.services.archive import merge
@@ -51,7 +50,7 @@ from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 from hoodie.write import reconcile
 
 _ATTEMPTS = 20

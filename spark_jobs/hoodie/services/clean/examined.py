@@ -11,10 +11,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.timeline.active import meta_path
+from hoodie.timeline.time import InstantTime
 
 _NAME = "airflow-examined.json"
 

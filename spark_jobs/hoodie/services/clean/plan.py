@@ -10,7 +10,6 @@ from typing import Any
 
 from hoodie.codec.avro import read_record
 from hoodie.config.key import Config
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.services.clean.examined import Examined
 from hoodie.services.clean.policy import Retention
@@ -24,7 +23,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.clean import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 _LISTERS = 8
 #: commits since the last clean, up to which it alone says where to look

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hoodie.errors import CommitConflict, HoodieError
-from hoodie.format.instant_time import InstantTime
 from hoodie.services.clean.examined import Examined
 from hoodie.services.clean.execute import CleanedPlan, execute, read_plan
 from hoodie.services.clean.plan import (
@@ -29,7 +28,7 @@ from hoodie.table.features import Feature, refuse
 from hoodie.timeline.active import Timeline, delete_states
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.clean import CleanPlan
-from hoodie.timeline.time import NO_TIME
+from hoodie.timeline.time import NO_TIME, InstantTime
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,13 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import LogFileName
 from hoodie.services.clean.policy import Retention
 from hoodie.storage import FileInfo
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.table.view import FileSlice, TimelineView, file_slices
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 #: (partition path, file id)
 Group = tuple[str, str]

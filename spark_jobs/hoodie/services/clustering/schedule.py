@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import cache, partial
 
 from hoodie.config.key import Config
-from hoodie.format.instant_time import InstantTime
 from hoodie.read.verify import refuse_damaged
 from hoodie.services.clustering import resize, strategy, trigger
 from hoodie.services.clustering.order import Order, refuse_repeated
@@ -39,7 +38,7 @@ from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.clustering import ClusteringGroup, ClusteringPlan, SliceInfo
-from hoodie.timeline.time import NO_TIME
+from hoodie.timeline.time import NO_TIME, InstantTime
 
 _LISTERS = 8
 #: whether rewriting slices into so many files would change nothing

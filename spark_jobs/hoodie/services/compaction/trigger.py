@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hoodie.config.key import Config
-from hoodie.format.instant_time import InstantTime
 from hoodie.services.compaction.settings import MAX_DELTA_COMMITS, MAX_DELTA_SECONDS, TRIGGER, Trigger
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import parse_instant
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.time import InstantTime
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from hoodie.errors import AlreadyExists, ConfigError, TableBusy
-from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.indexing import index_plans, indexes_under_way, planned_indexes
 from hoodie.progress import ProgressCallback
 from hoodie.services.service_table import ServiceTable
@@ -21,7 +20,7 @@ from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline, begin_instant
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.indexing import IndexMetadata, IndexPlan, IndexTarget
-from hoodie.timeline.time import NO_TIME
+from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.kept import KeptPartition
 from hoodie.write.kept.beside import MakingBeside
 from hoodie.write.kept.partitions import kept_partitions

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hoodie.errors import ConfigError, TableBusy
-from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.indexing import forget_plans, indexes_under_way, planned_indexes
 from hoodie.metadata.settings import METADATA_ENABLE
 from hoodie.metadata.state import begun_indexes, index_states
@@ -30,6 +29,7 @@ from hoodie.services.index.service import CREATE, DROP, EXECUTE, REBUILD, SCHEDU
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
+from hoodie.timeline.time import InstantTime
 from hoodie.write.kept.making import drop_partitions, make_partitions
 from hoodie.write.kept.partitions import ASKED_TO_GO, KEPT_PARTITIONS, kept_partitions
 from hoodie.write.metadata_table import drop_metadata_table

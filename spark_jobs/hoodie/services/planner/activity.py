@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from hoodie.format.instant_time import InstantTime
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, Kind, State
+from hoodie.timeline.time import InstantTime
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hoodie.errors import ConfigError, TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.services.archive.commits import archived_commits
 from hoodie.services.rollback.eligibility import refuse_savepoints
 from hoodie.services.rollback.retained_slices import lost_slices, refuse_lost
@@ -14,7 +13,7 @@ from hoodie.timeline.active import Timeline, instant_path
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, Kind, State
 from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
 from hoodie.timeline.models.rollback import InstantInfo
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 _SHOWN = 5
 #: what a restore takes back; cleans, savepoints and rollbacks are no part of it

@@ -18,7 +18,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError
-from hoodie.format.instant_time import InstantTime
 from hoodie.progress import ProgressCallback
 from hoodie.services.restore import plan as plans
 from hoodie.services.restore.plan import Begun, Last
@@ -33,7 +32,7 @@ from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
 from hoodie.write.transaction import Transaction

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hoodie.errors import ConfigError, TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.log_block import DATA_TYPES, BlockType
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import join
@@ -19,7 +18,7 @@ from hoodie.table.view import LogFile, TimelineView, log_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.rollback import RollbackMetadata
-from hoodie.timeline.time import NO_TIME
+from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write import rollback
 
 _SHOWN = 5

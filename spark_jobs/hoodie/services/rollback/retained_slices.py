@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hoodie.errors import TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName
 from hoodie.services.clean.pending import pending_files
 from hoodie.storage import Storage
@@ -19,7 +18,7 @@ from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, in_order
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 #: (partition path, file id)
 Group = tuple[str, str]

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hoodie.format.instant_time import InstantTime
 from hoodie.progress import ProgressCallback
 from hoodie.services.cancel.service import CancelRequest
 from hoodie.services.results import ServiceResult, about
@@ -25,6 +24,7 @@ from hoodie.table.features import Feature, refuse
 from hoodie.timeline.active import Timeline, delete_instant
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.models.rollback import RollbackMetadata
+from hoodie.timeline.time import InstantTime
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
 from hoodie.write.transaction import Transaction

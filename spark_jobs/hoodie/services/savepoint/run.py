@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, NotRetained, TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import join
 from hoodie.read.past import Past, needs_as_of
 from hoodie.services.clean.pending import pending_files, pending_plans
@@ -29,7 +28,7 @@ from hoodie.table.view import TimelineView, merged_slices
 from hoodie.timeline.active import Timeline, begin_instant, delete_states
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.savepoint import SavepointMetadata
-from hoodie.timeline.time import REQUESTED
+from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.write import rollback
 from hoodie.write.operation import check_public
 from hoodie.write.transaction import Transaction

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hoodie.format.instant_time import InstantTime
 from hoodie.storage import FileInfo
 from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE
@@ -13,6 +12,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import format_millis
 from hoodie.timeline.instant import Action, Instant, in_order
 from hoodie.timeline.models.clean import CleanMetadata
+from hoodie.timeline.time import InstantTime
 
 _DROPS = "DELETE_PARTITION"
 

@@ -6,10 +6,10 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from hoodie.config.versions import LayoutVersion
-from hoodie.format.instant_time import InstantTime
 from hoodie.timeline.commit import json_object
 from hoodie.timeline.instant import Action, Instant, State, is_time
 from hoodie.timeline.layout import Layout
+from hoodie.timeline.time import InstantTime
 
 _ACTIONS = [action for action in Action if action is not Action.CLUSTERING]
 _COMPLETES_AS = {Action.COMPACTION: Action.COMMIT, Action.LOGCOMPACTION: Action.DELTACOMMIT}

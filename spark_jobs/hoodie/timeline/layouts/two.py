@@ -12,11 +12,11 @@ from typing import Any
 
 from hoodie.config.versions import LayoutVersion
 from hoodie.errors import TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import META_FOLDER
 from hoodie.timeline.commit import json_object
 from hoodie.timeline.instant import COMPLETES_AS, Action, Instant, State, in_order, is_time
 from hoodie.timeline.layout import Layout
+from hoodie.timeline.time import InstantTime
 
 _FOLDER = f"{META_FOLDER}/timeline"
 _AVRO = b"Obj\x01"

@@ -13,7 +13,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
-from hoodie.format.instant_time import InstantTime
+from hoodie.timeline.time import InstantTime
 
 R = TypeVar("R", bound="AvroRecord")
 F = TypeVar("F", bound="AvroFile")

@@ -13,7 +13,6 @@ from typing import ClassVar
 
 from hoodie.config.key import Config
 from hoodie.engine.spool import Room
-from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.records import Records
 from hoodie.metadata.table import Partition
 from hoodie.read.settings import SPILL_PATH
@@ -22,6 +21,7 @@ from hoodie.table.handle import Table
 from hoodie.table.participant import Commit
 from hoodie.table.table_schema import TableSchema
 from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata
+from hoodie.timeline.time import InstantTime
 from hoodie.write.kept.footers import BaseFooter, Files
 
 

@@ -14,12 +14,12 @@ from types import TracebackType
 
 from hoodie.config.key import Config
 from hoodie.errors import TableError
-from hoodie.format.instant_time import InstantTime
 from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.table.handle import Table
+from hoodie.timeline.time import InstantTime
 from hoodie.write.kept import KeptPartition, Moment
 from hoodie.write.kept.files import FilesPartition
 from hoodie.write.kept.footers import listed

@@ -14,7 +14,6 @@ from functools import partial
 
 from hoodie.codec.ahead import ahead
 from hoodie.config.key import Config
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.indexing import forget_plans, renew_plans
@@ -30,6 +29,7 @@ from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.timeline.active import Timeline, meta_path
+from hoodie.timeline.time import InstantTime
 from hoodie.write.kept import KeptPartition, Making
 from hoodie.write.kept.footers import DataFile, Files, footers, listed
 

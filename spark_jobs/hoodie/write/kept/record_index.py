@@ -18,7 +18,6 @@ from hoodie.codec.arrays import Array, whole
 from hoodie.config.key import Config
 from hoodie.engine.packing import together
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
-from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import RECORD_KEY, with_meta, without_meta
 from hoodie.format.names import join
 from hoodie.format.schema import from_avro
@@ -48,7 +47,7 @@ from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteS
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Kind
 from hoodie.timeline.models.clustering import OPERATION as CLUSTERING
 from hoodie.timeline.models.rollback import RollbackMetadata
-from hoodie.timeline.time import NO_TIME, REQUESTED
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 from hoodie.write.kept import Changed, KeptPartition, Making, Moment
 from hoodie.write.kept.footers import Files
 
