@@ -1,26 +1,31 @@
 """Keys of one field by ComplexKeyGenerator: the value, or the field's name and the value.
 
 Apache Hudi 0.14.0, 0.14.2, 0.15.1, 1.1 and later write `id:1`; 0.14.1, 0.15.0 and 1.0 write `1` (HUDI-9666).
-No property says which. The oldest and the newest base file that commits name are looked at, and a write goes
-on in their form; once its partitions are known, so is a file of each commit that has some there.
+No property says which. A write looks at the oldest and the newest base file that commits name and at the
+newest log file, and goes on in their form; once its partitions are known, it looks at a base file of each
+commit that has some there.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeAlias
 
 from hoodie.config.key import Config
 from hoodie.errors import TableError, TableMismatch
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
+from hoodie.format.log_block import DATA_TYPES
+from hoodie.format.log_data import read_data_block
+from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.format.names import BaseFileName
+from hoodie.format.names import BaseFileName, LogFileName
 from hoodie.keygen.complex import stored_forms
 from hoodie.keygen.settings import KEYGENERATOR_CLASS, NEW_ENCODING, VALIDATE_ENCODING
 from hoodie.storage import Storage
-from hoodie.table.properties import TableProperties
+from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.view import FileSlice
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Instant
@@ -29,6 +34,10 @@ from hoodie.timeline.instant import Instant
 _ROWS, _COMMITS = 100, 20
 #: files that are opened at once
 _OPENED = 8
+#: the place that is looked at only where no other says the form
+_OLDEST_LOG = 3
+_Parse: TypeAlias = Callable[[str], object]
+_Forms: TypeAlias = Callable[[str, str, Config, Storage], set[bool]]
 _COMPLEX = ("complexkeygenerator", "complexavrokeygenerator", "complex")
 
 
@@ -41,7 +50,7 @@ def with_key_encoding(
     field, asked = _field(config, props), config[NEW_ENCODING]
     if props is None or not field or (asked is not None and not config[VALIDATE_ENCODING]):
         return config
-    found = _stored(field, config, timeline, storage)
+    found = _stored(field, config, timeline, storage, props.table_type is TableType.MERGE_ON_READ)
     if len(found) > 1:
         raise _both(props, field)
     if not found:
@@ -97,23 +106,32 @@ def _field(config: Config, props: TableProperties | None) -> str:
     return props.record_key_fields[0] if made_by.rpartition(".")[2].lower() in _COMPLEX else ""
 
 
-def _stored(field: str, config: Config, timeline: Timeline, storage: Storage) -> set[bool]:
-    """Whether keys are bare values, as the oldest and the newest base file have them; empty: not known."""
+def _stored(field: str, config: Config, timeline: Timeline, storage: Storage, logs: bool) -> set[bool]:
+    """Whether keys are bare values: as the oldest and the newest base file have them, with `logs` the newest
+    log file too, and the oldest where nothing else says it. Empty: not known.
+    """
     found: set[bool] = set()
     commits = timeline.commits()
-    for instants in (commits[: -_COMMITS - 1 : -1], commits[:_COMMITS]):
-        for path in _base_files(instants, timeline, storage):
+    newest, oldest = commits[: -_COMMITS - 1 : -1], commits[:_COMMITS]
+    places: list[tuple[_Parse, _Forms, list[Instant]]]
+    places = [(BaseFileName.parse, _forms, newest), (BaseFileName.parse, _forms, oldest)]
+    if logs:
+        places += [(LogFileName.parse, _logged_forms, newest), (LogFileName.parse, _logged_forms, oldest)]
+    for number, (named, forms, instants) in enumerate(places):
+        if found and number == _OLDEST_LOG:
+            break
+        for path in _files(instants, timeline, storage, named):
             with contextlib.suppress(TableError, FileNotFoundError, LookupError):
-                found |= _forms(path, field, config, storage)
+                found |= forms(path, field, config, storage)
                 break
     return found
 
 
-def _base_files(instants: Iterable[Instant], timeline: Timeline, storage: Storage) -> Iterator[str]:
-    """One of each commit that names any."""
+def _files(instants: Iterable[Instant], timeline: Timeline, storage: Storage, named: _Parse) -> Iterator[str]:
+    """One of each commit that has any with such a name."""
     for instant in instants:
         stats = timeline.commit(instant, storage).write_stats
-        path = next((stat.path for stat in stats if stat.path and BaseFileName.parse(stat.file_name)), None)
+        path = next((stat.path for stat in stats if stat.path and named(stat.file_name)), None)
         if path is not None:
             yield f"{timeline.base_path}/{path}"
 
@@ -135,3 +153,17 @@ def _forms(path: str, field: str, config: Config, storage: Storage) -> set[bool]
     if not found:
         raise LookupError(path)
     return set[bool]().union(*found)
+
+
+def _logged_forms(path: str, field: str, config: Config, storage: Storage) -> set[bool]:
+    """Of the rows of a log file's first block of rows. Raises LookupError for a file without any, or without
+    the key's column.
+    """
+    columns = [RECORD_KEY, field.partition(".")[0]]
+    with LogFileReader(storage, path) as reader:
+        block = next((block for block in reader.blocks() if block.type in DATA_TYPES), None)
+        if block is None:
+            raise LookupError(path)
+        rows = read_data_block(block, reader.content(block), columns=columns)
+    batches = (stored_forms(batch, field, config) for batch in rows.to_batches())
+    return set[bool]().union(*batches)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,13 @@ OPTIONS: dict[str, Any] = {
     "hoodie.datasource.write.precombine.field": "ts",
     "hoodie.datasource.write.keygenerator.class": "complex",
 }
+OF_LOGS = OPTIONS | {
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": "2",
+    "hoodie.metadata.enable": "false",
+}
+SEED = pa.table({"id": pa.array([1, 2], pa.int32()), "day": ["a", "a"], "ts": [1, 1], "v": ["x", "x"]})
 
 
 @pytest.fixture
@@ -58,6 +66,38 @@ def test_statements(named: str) -> None:
     assert rows(named, "id", "v") == [(1, "new"), (2, "u"), (4, "new")]
     assert rows(named, "id", "v")[:1] == [(1, "new")]
     assert hoodie.read_table(named, where="id = 4").num_rows == 1
+
+
+def test_a_table_whose_rows_are_in_logs_only(tmp_path: Path) -> None:
+    """As the bucket index of other writers leaves it: no base file says the form."""
+    path = tmp_path / "t"
+    for _ in range(2):  # base files, then logs
+        hoodie.write_table(SEED, str(path), options={**OF_LOGS, NEW: "false"})
+    first, second = sorted((path / ".hoodie").glob("*.deltacommit"))
+    for file in (first, second):
+        commit = json.loads(file.read_text())
+        for stat in commit["partitionToWriteStats"]["a"]:
+            stat["baseFile"] = ""
+        commit["partitionToWriteStats"] = {} if file == first else commit["partitionToWriteStats"]
+        file.write_text(json.dumps(commit))
+    for base in path.glob("a/*.parquet"):
+        base.unlink()
+    hoodie.write_table(NEWS, str(path))
+    keys = [("id:1", "new"), ("id:2", "x"), ("id:4", "new")]
+    assert rows(str(path), "_hoodie_record_key", "v") == keys
+    hoodie.sql("DELETE FROM t WHERE id = 2", tables={"t": str(path)})
+    assert rows(str(path), "id") == [(1,), (4,)]
+
+
+def test_logs_in_another_form_than_the_base_files_are_refused(tmp_path: Path) -> None:
+    """As two releases of Apache Hudi leave them, one after the other."""
+    path = str(tmp_path / "t")
+    hoodie.write_table(SEED, path, options=OF_LOGS)
+    hoodie.write_table(SEED, path, options={**OF_LOGS, NEW: "false", CHECKED: "false"})
+    before = listing(Path(path))
+    with pytest.raises(TableMismatch, match="has keys as 'id:1' and as '1'"):
+        hoodie.write_table(NEWS, path)
+    assert listing(Path(path)) == before
 
 
 def test_a_table_that_says_nothing_of_its_key_generator(named: str) -> None:
