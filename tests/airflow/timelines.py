@@ -9,11 +9,11 @@ from time import sleep
 
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
-from hoodie.timeline.active import create_instant
 from hoodie.timeline.clock import format_millis, instant_millis, new_instant_time
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.time import InstantTime
+from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 STATES = (State.REQUESTED, State.INFLIGHT, State.COMPLETED)
@@ -36,12 +36,12 @@ class WrittenTimeline:
         """Requested and inflight files of a new instant."""
         self._last = new_instant_time(InstantTime(self._last), utc=True)
         for state in (State.REQUESTED, State.INFLIGHT):
-            create_instant(STORAGE, self.path, Instant(self._last, action, state))
+            store_at(self.path).create(Instant(self._last, action, state))
         return Instant(self._last, action, State.INFLIGHT)
 
     def complete(self, begun: Instant, metadata: CommitMetadata) -> str:
         sleep(0.002)  # the order of completion is told by times in milliseconds
-        create_instant(STORAGE, self.path, begun.with_state(State.COMPLETED), metadata.to_json())
+        store_at(self.path).create(begun.with_state(State.COMPLETED), metadata.to_json())
         return begun.time
 
     def commit(
@@ -94,7 +94,7 @@ class WrittenTimeline:
 
     def clean(self) -> str:
         begun = self.begin(Action.CLEAN)
-        create_instant(STORAGE, self.path, begun.with_state(State.COMPLETED), b"Obj\x01")
+        store_at(self.path).create(begun.with_state(State.COMPLETED), b"Obj\x01")
         return begun.time
 
     def serve(self, number: int) -> None:

@@ -8,10 +8,11 @@ import hoodie
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.participant import Commit
-from hoodie.timeline.active import Timeline, begin_instant, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.store import begin_instant
 from tests.crash.participants import KEPT, kept, rows
 from tests.crash.scenarios import (
     CHANGES,
@@ -27,6 +28,7 @@ from tests.crash.scenarios import (
     run,
 )
 from tests.support.ledger import Ledger
+from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 
@@ -36,12 +38,12 @@ def late_commit(kit: Kit, path: Path) -> None:
     kept(kit, path)
     time = new_instant_time(Timeline.load(str(path)).last_time, True)
     for state in (State.REQUESTED, State.INFLIGHT):
-        begin_instant(STORAGE, str(path), Instant(time, Action.COMMIT, state))
+        begin_instant(store_at(path), Instant(time, Action.COMMIT, state))
     assert run(path, NO_ROWS, options=KEPT).rolled_back == [time]
     completed = Instant(time, Action.COMMIT, State.COMPLETED)
     metadata = CommitMetadata(operation_type="UPSERT")
     Ledger().prepare(Commit(table=Table.open(str(path)), instant=completed, metadata=metadata))
-    create_instant(STORAGE, str(path), completed, metadata.to_json())
+    store_at(path).create(completed, metadata.to_json())
 
 
 def late_compaction(kit: Kit, path: Path) -> None:
@@ -49,11 +51,11 @@ def late_compaction(kit: Kit, path: Path) -> None:
     mor_logs(kit, path)
     compact(path, "schedule")
     (planned,) = Timeline.load(str(path)).pending()
-    begin_instant(STORAGE, str(path), planned.with_state(State.INFLIGHT))
+    begin_instant(store_at(path), planned.with_state(State.INFLIGHT))
     hoodie.cancel_plan(str(path), planned.time)
     run(path, NO_ROWS, options=MOR_OPTIONS)
     metadata = CommitMetadata(operation_type="COMPACT")
-    create_instant(STORAGE, str(path), planned.with_state(State.COMPLETED), metadata.to_json())
+    store_at(path).create(planned.with_state(State.COMPLETED), metadata.to_json())
 
 
 #: the leftovers of a table name an instant that was rolled back and is a commit

@@ -9,15 +9,15 @@ import ast
 
 import pytest
 
-from hoodie.storage.local import LocalStorage
-from hoodie.timeline.active import begin_instant
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import InstantTime
 from tests.house.test_versions import named, place, sources
 from tests.house.test_walls import HOODIE
+from tests.support.stores import store_at
 
 COMMIT = HOODIE / "write/commit.py"
-TIMELINE = HOODIE / "timeline/active.py"
+STORE = HOODIE / "timeline/store.py"
 METADATA = HOODIE / "metadata/written_table.py"
 #: what makes a file of a name that is given
 MAKERS = {"create", "write", "output"}
@@ -27,14 +27,18 @@ def test_instants_are_completed_by_the_commit_module_alone() -> None:
     """Others begin instants with `begin_instant`, which refuses completed ones."""
     found = [
         place(path, node)
-        for path, tree in sources(COMMIT, TIMELINE, METADATA, having=("create_instant", "instant_path"))
+        for path, tree in sources(COMMIT, STORE, METADATA, having=("create_instant", "store"))
         for node in ast.walk(tree)
         if (isinstance(node, ast.alias) and node.name == "create_instant")
         or (isinstance(node, ast.Attribute) and node.attr == "create_instant")
+        or (isinstance(node, ast.Attribute) and node.attr == "create" and named(node.value) == "store")
         or (
             isinstance(node, ast.Call)
             and named(node.func) in MAKERS
-            and any(named(item) in ("instant_path",) for item in ast.walk(node))
+            and any(
+                isinstance(item, ast.Attribute) and item.attr == "path" and named(item.value) == "store"
+                for item in ast.walk(node)
+            )
         )
     ]
     assert found == []
@@ -42,4 +46,4 @@ def test_instants_are_completed_by_the_commit_module_alone() -> None:
 
 def test_a_completed_instant_is_no_beginning() -> None:
     with pytest.raises(ValueError, match=r"completed by hoodie\.write\.commit alone"):
-        begin_instant(LocalStorage(), "/t", Instant(InstantTime("1"), Action.CLEAN, State.COMPLETED))
+        begin_instant(store_at("/t"), Instant(InstantTime("1"), Action.CLEAN, State.COMPLETED))

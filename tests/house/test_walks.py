@@ -16,7 +16,7 @@ from tests.support.parsed import parsed
 #: walk -> files, functions, moves between files
 WALKS = {
     "UpsertOperator, to spark-submit": (63, 240, 218),
-    "upsert": (170, 930, 1850),
+    "upsert": (171, 930, 1880),
     "commit alone": (68, 265, 335),
     "filtered snapshot": (84, 445, 1830),
     "snapshot, merge-on-read": (79, 395, 1200),

@@ -17,7 +17,7 @@ from hoodie.metadata.writer import MetadataWriter
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.view import TimelineView, file_slices
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
@@ -105,8 +105,8 @@ class Turns:
             stats[partition] = (*stats.get(partition, ()), new)
             names.setdefault(partition, {})[name] = size
         instant = Instant(time, Action.COMMIT, State.INFLIGHT)
-        create_instant(table.storage, table.base_path, instant.with_state(State.REQUESTED))
-        create_instant(table.storage, table.base_path, instant, CommitMetadata().to_json())
+        table.store.create(instant.with_state(State.REQUESTED))
+        table.store.create(instant, CommitMetadata().to_json())
         write_records(self.writer, time, {Partition.FILES: files(names)})
         return instant, CommitMetadata(stats, False, written.extra_metadata, "INSERT")
 
@@ -114,7 +114,7 @@ class Turns:
         self.writer.maintain(Upkeep(compact_after=compact_after, keep_commits=2))
         instant, commit = self.begin(rows)
         table = self.table
-        create_instant(table.storage, table.base_path, instant.with_state(State.COMPLETED), commit.to_json())
+        table.store.create(instant.with_state(State.COMPLETED), commit.to_json())
         self.model.upsert(rows)
 
     def upsert_by_hudi(self, rows: list[dict[str, Any]], **options: str) -> None:

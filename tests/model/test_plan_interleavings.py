@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import hoodie
-from hoodie.storage.local import LocalStorage
-from hoodie.timeline.active import Timeline, begin_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.store import begin_instant
 from hoodie.write.transaction import Transaction
 from tests.model.forcing import (
     AT_ONCE,
@@ -33,6 +33,7 @@ from tests.model.forcing import (
     stop_before,
     table,
 )
+from tests.support.stores import store_at
 
 TYPE = "hoodie.datasource.write.table.type"
 LOGGED = {**AT_ONCE, TYPE: MOR, **COMPACT_NOW}
@@ -247,7 +248,7 @@ def test_nothing_is_planned_beside_a_write_that_has_not_looked(path: str, servic
     before = Timeline.load(path)
     instant = new_instant_time(before.last_time, True)
     action = Action.DELTACOMMIT if compacts else Action.COMMIT
-    begin_instant(LocalStorage(), path, Instant(instant, action, State.REQUESTED))
+    begin_instant(store_at(path), Instant(instant, action, State.REQUESTED))
     beat = Path(path, ".hoodie/.heartbeat", instant)
     beat.parent.mkdir(exist_ok=True)
     beat.touch()

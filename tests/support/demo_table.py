@@ -26,13 +26,14 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table import heartbeat
 from hoodie.table.process import machine
 from hoodie.timeline import clock
-from hoodie.timeline.active import META_FOLDER, create_instant
+from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.commit import PlannedFile, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.task_run import RUN_KEY
 from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
+from tests.support.stores import store_at
 
 START = dt.datetime(2026, 3, 9, 0, 5, 12, tzinfo=dt.timezone.utc)
 DAG, TASK = "orders_hourly", "upsert"
@@ -136,7 +137,7 @@ def die(path: str, hour: int, chance: random.Random) -> str:
     )
     planned = dataclasses.replace(planned, extra_metadata=task(hour))
     for state, data in ((State.REQUESTED, b""), (State.INFLIGHT, planned.to_json())):
-        create_instant(_STORAGE, path, Instant(time, Action.DELTACOMMIT, state), data)
+        store_at(path).create(Instant(time, Action.DELTACOMMIT, state), data)
     return time
 
 

@@ -29,9 +29,9 @@ from hoodie.metadata.records.files import NOT_PARTITIONED
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table
-from hoodie.timeline.active import create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.time import REQUESTED, InstantTime
+from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 MODEL = "HoodieMetadataRecord"
@@ -87,9 +87,7 @@ def make_metadata_table(
         for number in range(groups):
             mine = [record for record, group in zip(records, numbers, strict=True) if group == number]
             write_base(folder, partition, f"{_PREFIXES[partition]}-{number:04d}-0", instant, mine)
-    create_instant(
-        STORAGE, str(folder), Instant(InstantTime(instant), Action.DELTACOMMIT, State.COMPLETED), _EMPTY
-    )
+    store_at(folder).create(Instant(InstantTime(instant), Action.DELTACOMMIT, State.COMPLETED), _EMPTY)
     properties.update(STORAGE, str(path), {properties.METADATA_PARTITIONS: ",".join(partitions)})
     return folder
 

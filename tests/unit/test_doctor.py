@@ -21,13 +21,13 @@ from hoodie.table import properties
 from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, worst
 from hoodie.table.doctor import check_table
 from hoodie.table.heartbeat import Heartbeat
-from hoodie.timeline.active import create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.time import InstantTime
 from scripts.environment import ROOT
 from tests.support.archives import age
 from tests.support.handles import table_at
+from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 OPTIONS = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.index.bloom.num_entries": "100"}
@@ -58,7 +58,7 @@ def begin(path: str, action: Action, state: State = State.INFLIGHT, age_s: float
     """Files of an instant up to a state, so old."""
     for step in (State.REQUESTED, State.INFLIGHT):
         if step <= state:
-            create_instant(STORAGE, path, Instant(InstantTime(PENDING), action, step), b"")
+            store_at(path).create(Instant(InstantTime(PENDING), action, step), b"")
             file = Path(path, ".hoodie", ONE.name(Instant(InstantTime(PENDING), action, step)))
             os.utime(file, (time.time() - age_s, time.time() - age_s))
     return Instant(InstantTime(PENDING), action, state)
@@ -132,9 +132,7 @@ def test_a_commit_that_can_not_be_read(table: str, content: bytes) -> None:
 
 
 def test_an_instant_in_the_future(table: str) -> None:
-    create_instant(
-        STORAGE, table, Instant(InstantTime("29990101000000000"), Action.CLEAN, State.COMPLETED), b"x"
-    )
+    store_at(table).create(Instant(InstantTime("29990101000000000"), Action.CLEAN, State.COMPLETED), b"x")
     _, (status, text, _) = found(table, "timeline")
     assert (status, "instants in the future: 29990101000000000" in text) == (WARNING, True)
 
@@ -201,9 +199,7 @@ def test_leftovers(table: str) -> None:
 def test_services_that_do_not_keep_up(table: str) -> None:
     for number in range(101):
         for state in (State.REQUESTED, State.INFLIGHT, State.COMPLETED):
-            create_instant(
-                STORAGE, table, Instant(InstantTime(f"20250101{number:09d}"), Action.COMMIT, state), b"{}"
-            )
+            store_at(table).create(Instant(InstantTime(f"20250101{number:09d}"), Action.COMMIT, state), b"{}")
     told = found(table, "services")
     assert [(status, text) for status, text, _ in told] == [
         (WARNING, "102 writes since the last clean"),

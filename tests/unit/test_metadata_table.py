@@ -25,12 +25,13 @@ from hoodie.metadata.table import MetadataTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata
 from hoodie.timeline.time import InstantTime
 from tests.support.arrow import arrow_schema
 from tests.support.requests import counted
+from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 MADE = "00000000000000010"
@@ -106,7 +107,7 @@ class Made:
         pending: bool = False,
     ) -> None:
         state = State.INFLIGHT if pending else State.COMPLETED
-        create_instant(STORAGE, str(place), Instant(InstantTime(time), action, state), data)
+        store_at(place).create(Instant(InstantTime(time), action, state), data)
 
     def commit(self, number: int, files: Files, *, data: bool = True, metadata: bool = True) -> None:
         """A commit with its log block; either may have failed."""

@@ -23,7 +23,7 @@ from hoodie.storage import Output
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table
-from hoodie.timeline.active import Timeline, create_instant, delete_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import read_archived
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
@@ -32,6 +32,7 @@ from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata
 from hoodie.timeline.time import InstantTime
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.metadata_records import Files, files, locations, make_records, statistics, write_records
+from tests.support.stores import store_at
 from tests.support.tiers import full_but
 
 STORAGE = LocalStorage()
@@ -79,11 +80,11 @@ class World:
         properties.update(STORAGE, str(self.path), {properties.METADATA_PARTITIONS: texts})
 
     def instant(self, time: str, action: Action = Action.COMMIT, data: bytes = b"{}") -> Instant:
-        create_instant(STORAGE, str(self.path), Instant(InstantTime(time), action, State.REQUESTED))
+        store_at(self.path).create(Instant(InstantTime(time), action, State.REQUESTED))
         return Instant(InstantTime(time), action, State.INFLIGHT)
 
     def complete(self, instant: Instant, data: bytes = b'{"partitionToWriteStats":{}}') -> None:
-        create_instant(STORAGE, str(self.path), instant.with_state(State.COMPLETED), data)
+        store_at(self.path).create(instant.with_state(State.COMPLETED), data)
 
     def apply(self, delta: Files) -> None:
         for partition, group in delta.items():
@@ -106,7 +107,7 @@ class World:
         undoing = self.instant(by, Action.ROLLBACK)
         self.writer.rollback(instant.time, InstantTime(by))
         target = InstantInfo(instant.time, instant.action.value)
-        delete_instant(STORAGE, str(self.path), instant)
+        store_at(self.path).delete(instant)
         self.complete(undoing, RollbackMetadata.of(InstantTime(by), 1, target, {}).to_bytes())
 
     def archive(self) -> None:
@@ -114,7 +115,7 @@ class World:
         done = self.timeline.filter([Action.COMMIT], completed=True)
         timeline = self.table.timeline
         for instant in timeline.before(done[-1].time if done else "", timeline.commits()[:-2]):
-            delete_instant(STORAGE, str(self.path), instant)
+            store_at(self.path).delete(instant)
 
     def found(self) -> dict[str, dict[str, int]]:
         metadata = MetadataTable.open(self.table)
@@ -222,7 +223,7 @@ def test_a_compaction_waits_for_what_is_pending_before_it(world: World) -> None:
     world.commit({"p": {"b": 1}})
     world.writer.maintain(Upkeep(compact_after=1))
     assert world.timeline.filter([Action.COMMIT]) == []
-    delete_instant(STORAGE, str(world.path), pending)
+    store_at(world.path).delete(pending)
     world.writer.maintain(Upkeep(compact_after=1))
     assert [item.time for item in world.timeline.filter([Action.COMMIT])] == [f"{moment(2)}001"]
     assert not world.writer.rollback(InstantTime(moment(2)), InstantTime(world.tick())), (
@@ -287,7 +288,7 @@ def test_any_history_with_compactions_cleans_and_archives(world: World) -> None:
         elif what < 0.25:  # withdrawn
             failed = world.instant(world.tick())
             write_records(world.writer, failed.time, {Partition.FILES: files(random_delta(chance, world))})
-            delete_instant(STORAGE, str(world.path), failed)
+            store_at(world.path).delete(failed)
         else:
             world.commit(random_delta(chance, world))
         world.archive()
@@ -386,11 +387,11 @@ def test_a_plan_that_was_killed_while_it_was_made_goes(world: World) -> None:
     world.make({"p": {"a": 10}})
     place = f"{world.path}/.hoodie/metadata"
     for action in (Action.CLEAN, Action.COMPACTION, Action.ROLLBACK):
-        create_instant(STORAGE, place, Instant(InstantTime(moment(1)), action, State.REQUESTED))
+        store_at(place).create(Instant(InstantTime(moment(1)), action, State.REQUESTED))
     world.writer.maintain(SMALL)
     assert world.timeline.pending() == []
-    create_instant(STORAGE, place, Instant(InstantTime(moment(2)), Action.CLEAN, State.REQUESTED), b"torn")
-    create_instant(STORAGE, place, Instant(InstantTime(moment(2)), Action.CLEAN, State.INFLIGHT))
+    store_at(place).create(Instant(InstantTime(moment(2)), Action.CLEAN, State.REQUESTED), b"torn")
+    store_at(place).create(Instant(InstantTime(moment(2)), Action.CLEAN, State.INFLIGHT))
     with pytest.raises(TableError, match="no whole HoodieCleanerPlan"):
         world.writer.maintain(SMALL)
 
@@ -401,7 +402,7 @@ def test_a_plan_without_its_files_is_refused(world: World) -> None:
         (CompactionOperation("files", "files-0000-0", InstantTime("1"), None, (".files-0000-0_1.log.1",)),)
     )
     requested = Instant(InstantTime(moment(1)), Action.COMPACTION, State.REQUESTED)
-    create_instant(STORAGE, f"{world.path}/.hoodie/metadata", requested, plan.to_bytes())
+    store_at(f"{world.path}/.hoodie/metadata").create(requested, plan.to_bytes())
     with pytest.raises(TableError, match=r"needs files/\.files-0000-0_1\.log\.1, which is not there"):
         world.writer.maintain(SMALL)
 
@@ -411,7 +412,7 @@ def test_a_commit_in_flight_that_leads_elsewhere_is_refused(world: World) -> Non
     stats = {"files": (WriteStat(file_id="f", prev_commit=InstantTime("../../../x")),)}
     inflight = Instant(InstantTime(moment(1)), Action.DELTACOMMIT, State.INFLIGHT)
     place = f"{world.path}/.hoodie/metadata"
-    create_instant(STORAGE, place, inflight, CommitMetadata(stats).to_json())
+    store_at(place).create(inflight, CommitMetadata(stats).to_json())
     with pytest.raises(TableError, match=r"prevCommit '\.\./\.\./\.\./x' is no instant's time"):
         write_records(world.writer, moment(1), {})
 

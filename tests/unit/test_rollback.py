@@ -12,7 +12,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.restore import RestorePlan
@@ -21,6 +21,7 @@ from hoodie.timeline.time import InstantTime
 from hoodie.write import rollback
 from tests.support.handles import table_at
 from tests.support.rollbacks import roll_back
+from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 OLD, FAILED, LATER = (f"2026010100000000{n}" for n in range(3))
@@ -42,11 +43,8 @@ def table(tmp_path: Path) -> str:
         STORAGE.create(f"{base}/{partition}/{name('a', OLD)}", b"old")
         STORAGE.create(f"{base}/{partition}/{name('a', FAILED)}", b"new")
         stats[partition] = (WriteStat(path=f"{partition}/{name('a', OLD)}"),)
-    create_instant(
-        STORAGE,
-        base,
-        Instant(InstantTime(OLD), Action.COMMIT, State.COMPLETED),
-        CommitMetadata(stats).to_json(),
+    store_at(base).create(
+        Instant(InstantTime(OLD), Action.COMMIT, State.COMPLETED), CommitMetadata(stats).to_json()
     )
     fail(base, FAILED, ("p", "q"))
     STORAGE.create(heartbeat_path(base, FAILED), b"")
@@ -55,11 +53,11 @@ def table(tmp_path: Path) -> str:
 
 
 def fail(base: str, time: str, profiled: tuple[str, ...] = (), action: Action = Action.COMMIT) -> None:
-    create_instant(STORAGE, base, Instant(InstantTime(time), action, State.REQUESTED))
+    store_at(base).create(Instant(InstantTime(time), action, State.REQUESTED))
     profile = (
         CommitMetadata({partition: (WriteStat(),) for partition in profiled}).to_json() if profiled else b""
     )
-    create_instant(STORAGE, base, Instant(InstantTime(time), action, State.INFLIGHT), profile)
+    store_at(base).create(Instant(InstantTime(time), action, State.INFLIGHT), profile)
 
 
 def due(base: str, live: frozenset[str] = frozenset()) -> list[rollback.PendingRollback]:
@@ -135,11 +133,9 @@ def test_a_file_of_an_older_commit_stays_though_a_failed_one_names_it(table: str
 def write_plan(base: str, target: str, state: State, *files_to_delete: str, **more: object) -> None:
     request = RollbackRequest("r", "a-0", target, files_to_delete, **more)  # type: ignore[arg-type]
     plan = RollbackPlan(InstantInfo(InstantTime(target), "commit"), (request,))
-    create_instant(
-        STORAGE, base, Instant(InstantTime(PLANNED), Action.ROLLBACK, State.REQUESTED), plan.to_bytes()
-    )
+    store_at(base).create(Instant(InstantTime(PLANNED), Action.ROLLBACK, State.REQUESTED), plan.to_bytes())
     if state is State.INFLIGHT:
-        create_instant(STORAGE, base, Instant(InstantTime(PLANNED), Action.ROLLBACK, State.INFLIGHT))
+        store_at(base).create(Instant(InstantTime(PLANNED), Action.ROLLBACK, State.INFLIGHT))
 
 
 @pytest.mark.parametrize("state", [State.REQUESTED, State.INFLIGHT])
@@ -164,41 +160,35 @@ def test_a_plan_that_was_cut_is_dropped_while_nothing_has_begun(table: str) -> N
 
 def test_a_torn_plan_under_way_is_an_error(table: str) -> None:
     STORAGE.create(f"{table}/.hoodie/{PLANNED}.rollback.requested", b"Obj\x01cut")
-    create_instant(STORAGE, table, Instant(InstantTime(PLANNED), Action.ROLLBACK, State.INFLIGHT))
+    store_at(table).create(Instant(InstantTime(PLANNED), Action.ROLLBACK, State.INFLIGHT))
     with pytest.raises(TableError, match="no whole HoodieRollbackPlan"):
         due(table)
 
 
 def test_an_unfinished_restore_forbids_writing(table: str) -> None:
     plan = RestorePlan((InstantInfo(InstantTime(FAILED), "commit"),), InstantTime(OLD))
-    create_instant(
-        STORAGE, table, Instant(InstantTime(LATER), Action.RESTORE, State.REQUESTED), plan.to_bytes()
-    )
+    store_at(table).create(Instant(InstantTime(LATER), Action.RESTORE, State.REQUESTED), plan.to_bytes())
     with pytest.raises(TableError, match=f"restore {LATER} .* was not finished.*--instant {OLD}"):
         due(table)
 
 
 def test_a_restore_whose_plan_was_cut_is_dropped(table: str) -> None:
-    create_instant(
-        STORAGE, table, Instant(InstantTime(LATER), Action.RESTORE, State.REQUESTED), b"Obj\x01cut"
-    )
+    store_at(table).create(Instant(InstantTime(LATER), Action.RESTORE, State.REQUESTED), b"Obj\x01cut")
     assert [item.target.time for item in due(table)] == [FAILED]
     assert not Path(f"{table}/.hoodie/{LATER}.restore.requested").exists()
 
 
 def test_other_pending_services_are_no_failed_writes(table: str) -> None:
     for action in (Action.CLEAN, Action.COMPACTION, Action.INDEXING):
-        create_instant(STORAGE, table, Instant(InstantTime(LATER), action, State.REQUESTED), b"x")
+        store_at(table).create(Instant(InstantTime(LATER), action, State.REQUESTED), b"x")
     assert [item.target.time for item in due(table)] == [FAILED]
 
 
 def test_torn_clustering_plan(table: str) -> None:
     """Cut before anything was done it is a failed write; once under way it is an error."""
-    create_instant(
-        STORAGE, table, Instant(InstantTime(LATER), Action.REPLACECOMMIT, State.REQUESTED), b"Obj\x01cut"
-    )
+    store_at(table).create(Instant(InstantTime(LATER), Action.REPLACECOMMIT, State.REQUESTED), b"Obj\x01cut")
     assert [item.target.time for item in due(table)] == [FAILED, LATER]
-    create_instant(STORAGE, table, Instant(InstantTime(LATER), Action.REPLACECOMMIT, State.INFLIGHT))
+    store_at(table).create(Instant(InstantTime(LATER), Action.REPLACECOMMIT, State.INFLIGHT))
     with pytest.raises(TableError, match="no whole HoodieRequestedReplaceMetadata"):
         due(table)
 
@@ -239,6 +229,6 @@ def test_change_logs_of_a_failed_write_go(table: str) -> None:
 def test_the_plan_of_a_service_that_is_forgotten_lists_all_partitions(table: str) -> None:
     """Its inflight file names none, and a marker only one."""
     target = Instant(InstantTime(FAILED), Action.REPLACECOMMIT, State.INFLIGHT)
-    create_instant(STORAGE, table, target)
+    store_at(table).create(target)
     made = rollback.plan(table_at(table), target, forget=True)
     assert [request.partition_path for request in made.requests] == ["p", "q", "r"]

@@ -13,7 +13,7 @@ from hoodie.format.log_file import LogFileReader
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.markers import Marker, MarkerType, place_marker
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, WriteStat, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
@@ -22,6 +22,7 @@ from hoodie.write import rollback
 from hoodie.write.reconcile import Contents, log_files_of, sweep_attempts
 from tests.support.handles import table_at
 from tests.support.rollbacks import roll_back
+from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 BASE, DONE, FAILED, PLANNED = (f"2026010100000000{n}" for n in range(4))
@@ -50,12 +51,10 @@ def table(tmp_path: Path) -> str:
     put(base, log_name(1), block(DONE), mark=False)
     for time in (BASE, DONE):
         done = Instant(InstantTime(time), Action.DELTACOMMIT, State.COMPLETED)
-        create_instant(STORAGE, base, done, CommitMetadata().to_json())
-    create_instant(STORAGE, base, Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.REQUESTED))
+        store_at(base).create(done, CommitMetadata().to_json())
+    store_at(base).create(Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.REQUESTED))
     profile = inflight_metadata("UPSERT", {}, {"p": [PlannedFile(GROUP, InstantTime(BASE), num_updates=1)]})
-    create_instant(
-        STORAGE, base, Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.INFLIGHT), profile.to_json()
-    )
+    store_at(base).create(Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.INFLIGHT), profile.to_json())
     return base
 
 
@@ -207,7 +206,7 @@ def test_a_rollback_cut_after_its_command_block_writes_no_second_one(table: str)
     roll_back(table, pending)
     # as if it had been killed before the rollback was completed
     Path(table, f".hoodie/{pending.instant.time}.rollback").unlink()
-    create_instant(STORAGE, table, Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.REQUESTED))
+    store_at(table).create(Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.REQUESTED))
     _, done = run(table)
     assert logs(table) == [log_name(1), shared, log_name(3, "1-0-1")]
     assert done.start_time == pending.instant.time
@@ -219,7 +218,7 @@ def test_a_failed_instant_that_is_rolled_back_again_gets_no_second_command_block
     shared = put(table, log_name(2), block(DONE) + block(FAILED))
     (pending,) = due(table)
     roll_back(table, pending)
-    create_instant(STORAGE, table, Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.REQUESTED))
+    store_at(table).create(Instant(InstantTime(FAILED), Action.DELTACOMMIT, State.REQUESTED))
     place_marker(STORAGE, table, InstantTime(FAILED), Marker(f"p/{shared}", MarkerType.APPEND))
     run(table)
     assert logs(table) == [log_name(1), shared, log_name(3, "1-0-1")]
@@ -232,11 +231,9 @@ def test_a_plan_of_apache_hudi_is_finished(table: str, state: State, key: str) -
     shared = put(table, log_name(2), block(FAILED))
     request = RollbackRequest("p", GROUP, InstantTime(BASE), (), {key.format(name=shared): 1})
     plan = RollbackPlan(InstantInfo(InstantTime(FAILED), "deltacommit"), (request,))
-    create_instant(
-        STORAGE, table, Instant(InstantTime(PLANNED), Action.ROLLBACK, State.REQUESTED), plan.to_bytes()
-    )
+    store_at(table).create(Instant(InstantTime(PLANNED), Action.ROLLBACK, State.REQUESTED), plan.to_bytes())
     if state is State.INFLIGHT:
-        create_instant(STORAGE, table, Instant(InstantTime(PLANNED), Action.ROLLBACK, State.INFLIGHT))
+        store_at(table).create(Instant(InstantTime(PLANNED), Action.ROLLBACK, State.INFLIGHT))
     asked, done = run(table)
     assert (asked, done.start_time) == (plan, PLANNED)
     assert blocks(table, log_name(3, "1-0-1")) == [(BlockType.COMMAND, PLANNED, FAILED)]
@@ -245,15 +242,15 @@ def test_a_plan_of_apache_hudi_is_finished(table: str, state: State, key: str) -
 def test_the_rollback_of_a_compaction_leaves_its_plan(table: str) -> None:
     roll_back(table, due(table)[0])
     compaction = Instant(InstantTime("20260101000000009"), Action.COMPACTION, State.REQUESTED)
-    create_instant(STORAGE, table, compaction, b"plan")
-    create_instant(STORAGE, table, compaction.with_state(State.INFLIGHT))
+    store_at(table).create(compaction, b"plan")
+    store_at(table).create(compaction.with_state(State.INFLIGHT))
     made = f"{GROUP}_0-1-2_{compaction.time}.parquet"
     Path(table, "p", made).write_bytes(b"rows")
     assert due(table) == []
     request = RollbackRequest("p", GROUP, compaction.time, (f"{table}/p/{made}",))
     plan = RollbackPlan(InstantInfo(compaction.time, "compaction"), (request,))
     requested = Instant(InstantTime("20260101000000010"), Action.ROLLBACK, State.REQUESTED)
-    create_instant(STORAGE, table, requested, plan.to_bytes())
+    store_at(table).create(requested, plan.to_bytes())
     (pending,) = due(table)
     roll_back(table, pending)
     assert not Path(table, "p", made).exists()
@@ -286,7 +283,7 @@ def test_unreported_logs_of_a_finished_commit_are_swept(table: str) -> None:
     late, reported = log_name(2, "0-1-3"), log_name(2, "0-1-4")
     done = Instant(InstantTime("20260101000000008"), Action.DELTACOMMIT, State.COMPLETED)
     stats = (WriteStat(path=f"p/{reported}", file_id=GROUP, log_version=2),)
-    create_instant(STORAGE, table, done, CommitMetadata({"p": stats}).to_json())
+    store_at(table).create(done, CommitMetadata({"p": stats}).to_json())
     for name in (late, reported):
         Path(table, "p", name).write_bytes(block(done.time))
         place_marker(STORAGE, table, done.time, Marker(f"p/{name}", MarkerType.APPEND))

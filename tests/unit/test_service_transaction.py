@@ -16,12 +16,13 @@ from hoodie.table import properties
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import InstantInfo, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
+from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 CONFIG = Config.of({})
@@ -99,7 +100,7 @@ def failing(transaction: Transaction) -> None:
 def test_a_plan_is_made_from_the_repaired_timeline_and_is_its_newest_instant(base: str) -> None:
     done = commit(base)
     failed = Instant(InstantTime(after(done)), Action.DELTACOMMIT, State.REQUESTED)
-    create_instant(STORAGE, base, failed)
+    store_at(base).create(failed)
     seen: list[list[str]] = []
 
     def make(timeline: Timeline, time: str) -> bytes:
@@ -179,9 +180,7 @@ def test_a_writer_rolls_back_other_writers_beside_it(base: str) -> None:
     instant = planned(base)
     with new(base) as compaction:
         compaction.resume(instant, ["p"])
-        create_instant(
-            STORAGE, base, Instant(InstantTime(after(instant.time)), Action.DELTACOMMIT, State.REQUESTED)
-        )
+        store_at(base).create(Instant(InstantTime(after(instant.time)), Action.DELTACOMMIT, State.REQUESTED))
         commit(base)
         compaction.commit(file_of(base, compaction), "COMPACT", {})
     assert states(base)[0] == "commit completed"
@@ -239,7 +238,7 @@ def test_what_a_killed_attempt_left_is_left_alone_by_writers_and_deleted_by_the_
     base: str,
 ) -> None:
     instant = planned(base)
-    create_instant(STORAGE, base, instant.with_state(State.INFLIGHT))
+    store_at(base).create(instant.with_state(State.INFLIGHT))
     STORAGE.create(heartbeat_path(base, instant.time), b'{"pid": 1, "service": "x"}')
     os.utime(heartbeat_path(base, instant.time), (1, 1))
     made = f"p/a-0_0-9-9_{instant.time}.parquet"
@@ -305,12 +304,12 @@ def test_a_sleeper_taken_for_dead_neither_publishes_nor_harms_its_successor(base
 
 def test_a_rollback_of_the_plan_that_was_begun_comes_first(base: str) -> None:
     instant = planned(base)
-    create_instant(STORAGE, base, instant.with_state(State.INFLIGHT))
+    store_at(base).create(instant.with_state(State.INFLIGHT))
     STORAGE.create(f"{base}/p/a-0_0-9-9_{instant.time}.parquet", b"rows")
     request = RollbackRequest("p", "a-0", instant.time, (f"{base}/p/a-0_0-9-9_{instant.time}.parquet",))
     plan = RollbackPlan(InstantInfo(instant.time, "compaction"), (request,))
     rollback = Instant(InstantTime(after(instant.time)), Action.ROLLBACK, State.REQUESTED)
-    create_instant(STORAGE, base, rollback, plan.to_bytes())
+    store_at(base).create(rollback, plan.to_bytes())
     with new(base) as transaction:
         transaction.resume(instant, ["p"])
         transaction.commit(file_of(base, transaction), "COMPACT", {})

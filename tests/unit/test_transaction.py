@@ -19,7 +19,7 @@ from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.participant import Commit, CommitParticipant
 from hoodie.timeline import active
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.restore import RestorePlan
@@ -28,6 +28,7 @@ from hoodie.timeline.time import InstantTime
 from hoodie.timeline.token_store import swept_folders
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.transaction import Transaction
+from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 CONFIG = Config.of({})
@@ -295,9 +296,7 @@ def undo(base: str, instant: str, action: Action = Action.ROLLBACK) -> None:
     """Another process has the plan of a rollback or restore of this instant on the timeline."""
     target = InstantInfo(time=InstantTime(instant), action="commit")
     plan = RollbackPlan(target) if action is Action.ROLLBACK else RestorePlan((target,))
-    create_instant(
-        STORAGE, base, Instant(InstantTime("29990101000000000"), action, State.REQUESTED), plan.to_bytes()
-    )
+    store_at(base).create(Instant(InstantTime("29990101000000000"), action, State.REQUESTED), plan.to_bytes())
 
 
 @pytest.fixture

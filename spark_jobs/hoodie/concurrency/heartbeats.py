@@ -24,7 +24,6 @@ from hoodie.table.heartbeat import (
     remove_heartbeat,
 )
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
-from hoodie.timeline.active import clustering_plan, instant_path
 from hoodie.timeline.instant import Action, Instant, State, is_time
 from hoodie.timeline.time import InstantTime
 
@@ -131,10 +130,10 @@ class Heartbeats:
     def of_service(self, beat: HeartbeatFile) -> bool:
         """Apache Hudi's heartbeats don't say it, the timeline does."""
         compaction = Instant(beat.instant, Action.COMPACTION, State.REQUESTED)
-        if beat.service or self.storage.exists(instant_path(self.base_path, compaction)):
+        if beat.service or self._table.store.exists(compaction):
             return True
         clustering = Instant(beat.instant, Action.REPLACECOMMIT, State.REQUESTED)
-        return clustering_plan(self.storage, self.base_path, clustering) is not None
+        return self._table.store.clustering_plan(clustering) is not None
 
     def refuse_executed(self, planned: Instant) -> None:
         """Raises ConflictError when a live process executes the service."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from hoodie.errors import AlreadyExists
 from hoodie.metadata.upkeep import Upkeep
 from hoodie.metadata.written_table import WrittenTable
-from hoodie.timeline.active import Timeline, delete_states
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files, archive_name, archive_version, encode_archive
 from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis
@@ -41,7 +41,7 @@ def archive(table: WrittenTable, upkeep: Upkeep) -> None:
     _create(table, encode_archive(records, _BATCH))
     for done in (False, True):
         wanted = in_order(item for item in files if item.completed is done)
-        delete_states(table.storage, table.base_path, wanted)
+        table.store.delete_states(wanted)
     table.refresh()
 
 

@@ -97,7 +97,7 @@ def _execute(table: WrittenTable, instant: Instant, plan: CleanPlan) -> None:
         table.storage.delete_many(join(table.base_path, partition, name) for name in names)
         cleaned[partition] = CleanedPartition(partition, plan.policy, names, names, (), False)
     took = int((time.monotonic() - started) * 1000)
-    table.complete(inflight, CleanMetadata.of(instant.time, took, plan, cleaned).to_bytes())
+    table.complete(inflight, CleanMetadata.of(instant.time, took, plan, cleaned))
     table.refresh()
 
 

@@ -89,7 +89,7 @@ def _execute(table: WrittenTable, instant: Instant, plan: CompactionPlan) -> Non
     slices = list(_slices(table, instant, plan))
     stats = at_once(list(enumerate(slices)), partial(_write, table, instant.time, blocks))
     done = [stat for stat in stats if stat is not None]
-    table.complete(instant, committed(done, _OPERATION, compacted=True).to_json())
+    table.complete(instant, committed(done, _OPERATION, compacted=True))
     table.refresh()
 
 

@@ -83,9 +83,9 @@ def _write_parts(table: WrittenTable, instant: InstantTime, parts: list[_Part]) 
     requested = Instant(instant, Action.DELTACOMMIT, State.REQUESTED)
     inflight = requested.with_state(State.INFLIGHT)
     table.begin(requested)
-    table.begin(inflight, _intended(parts).to_json())
+    table.begin(inflight, table.store.content(_intended(parts)))
     stats = at_once(list(enumerate(parts)), partial(_write, table, instant))
-    table.complete(inflight, committed(stats, _OPERATION).to_json())
+    table.complete(inflight, committed(stats, _OPERATION))
 
 
 def committed(stats: list[WriteStat], operation: str, compacted: bool = False) -> CommitMetadata:

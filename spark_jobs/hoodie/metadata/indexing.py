@@ -16,7 +16,6 @@ from hoodie.errors import TableBusy, TableError
 from hoodie.metadata.state import begun_indexes
 from hoodie.metadata.written_table import WrittenTable
 from hoodie.table.handle import Table
-from hoodie.timeline.active import delete_instant, replace_plan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.indexing import IndexPlan
 from hoodie.timeline.time import REQUESTED, InstantTime
@@ -77,7 +76,7 @@ def renew_plans(table: Table, upto: InstantTime) -> None:
     for instant, plan in index_plans(table).items():
         targets = tuple(replace(target, upto=upto) for target in plan.targets)
         data = replace(plan, targets=targets).to_bytes()
-        replace_plan(table.storage, table.base_path, instant, data)
+        table.store.replace_plan(instant, data)
 
 
 def forget_plans(table: Table, gone: Collection[str] | None = None, *, begun: bool = False) -> None:
@@ -89,7 +88,7 @@ def forget_plans(table: Table, gone: Collection[str] | None = None, *, begun: bo
         if begun and instant.state is State.REQUESTED:
             continue
         if gone is None or _plans(table, instant, gone):
-            delete_instant(table.storage, table.base_path, instant)
+            table.store.delete(instant)
             deleted = True
     if deleted:
         table.refresh()

@@ -21,7 +21,6 @@ from hoodie.metadata.table import Partition
 from hoodie.metadata.written_table import WrittenTable, at_once, group_id, new_options
 from hoodie.table import properties
 from hoodie.table.partition import ensure_partition
-from hoodie.timeline.active import delete_instant
 from hoodie.timeline.commit import RuntimeStats, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.time import InstantTime
@@ -77,7 +76,7 @@ def _forget_killed(table: WrittenTable) -> None:
     """Deltacommits of a making that was killed; what it wrote goes with the partition's folder."""
     for instant in table.refresh().filter((Action.DELTACOMMIT,), completed=False):
         if is_making(instant.time):
-            delete_instant(table.storage, table.base_path, instant)
+            table.store.delete(instant)
     table.refresh()
 
 
@@ -104,7 +103,7 @@ def _make(table: WrittenTable, upto: InstantTime, partition: Partition, spool: R
     table.begin(inflight)
     filled = [_Group(ids[place], place, spool) for place in spool.filled if not spool.is_empty(place)]
     stats = at_once(filled, lambda group: _write(table, partition, time, group))
-    table.complete(inflight, committed(stats, _OPERATION).to_json())
+    table.complete(inflight, committed(stats, _OPERATION))
     table.refresh()
 
 

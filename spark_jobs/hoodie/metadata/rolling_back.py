@@ -19,7 +19,6 @@ from hoodie.format.names import HFILE, BaseFileName, LogFileName, instant_time, 
 from hoodie.metadata.instants import is_indexing, is_making
 from hoodie.metadata.written_table import WrittenTable
 from hoodie.table.view import LogFile, log_files
-from hoodie.timeline.active import delete_instant, delete_states
 from hoodie.timeline.commit import WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import (
@@ -38,7 +37,7 @@ _TOKEN = "1-0-1"
 def roll_back(table: WrittenTable, target: Instant, at: InstantTime) -> None:
     """Roll a deltacommit back, completed or not, by the instant `at`. One that wrote nothing just goes."""
     if target.state is State.REQUESTED:
-        delete_states(table.storage, table.base_path, [target])
+        table.store.delete_states([target])
         table.refresh()
         return
     plan = RollbackPlan(InstantInfo.of(target), tuple(_requests(table, target)))
@@ -74,7 +73,7 @@ def roll_back_pending(table: WrittenTable) -> None:
         if indexing and is_indexing(instant.time):
             continue
         if is_making(instant.time):  # no reader knows the partition, and `make` empties its folder
-            delete_instant(table.storage, table.base_path, instant)
+            table.store.delete(instant)
             table.refresh()
         else:
             roll_back(table, instant, table.rollback_time(instant.time))
@@ -110,14 +109,14 @@ def _execute(table: WrittenTable, rollback: Instant, plan: RollbackPlan) -> None
         undone = Instant(target.time, target.known_action, State.INFLIGHT)
         planned = undone.action is Action.COMPACTION  # its plan stays, and was not executed
         states = [] if planned else [undone.with_state(State.COMPLETED)]
-        delete_states(table.storage, table.base_path, states)
+        table.store.delete_states(states)
         partitions = _undo(table, rollback.time, target.time, plan.requests)
         states = [undone] if planned else [undone, undone.with_state(State.REQUESTED)]
-        delete_states(table.storage, table.base_path, states)
+        table.store.delete_states(states)
     info = target or InstantInfo(rollback.time, rollback.action.value)
     took = int((time.monotonic() - started) * 1000)
     with suppress(AlreadyExists):
-        table.complete(inflight, RollbackMetadata.of(rollback.time, took, info, partitions).to_bytes())
+        table.complete(inflight, RollbackMetadata.of(rollback.time, took, info, partitions))
 
 
 def _undo(

@@ -19,10 +19,12 @@ from hoodie.storage import Output, Storage
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices
-from hoodie.timeline.active import Timeline, begin_instant, create_instant, delete_states, meta_path
+from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.clock import FORMAT_DIGITS, new_instant_time
+from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.mapper import AvroFile
+from hoodie.timeline.store import TimelineStore, begin_instant, create_instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 _T = TypeVar("_T")
@@ -54,6 +56,11 @@ class WrittenTable:
         self.table = Table(ref, data.storage)
         self.storage: Storage = data.storage
         self.base_path = ref.uri
+
+    @property
+    def store(self) -> TimelineStore:
+        """The files of its timeline, in the layout of the data table's."""
+        return TimelineStore(self.storage, self.base_path, self.data.store.layout)
 
     @property
     def timeline(self) -> Timeline:
@@ -118,22 +125,22 @@ class WrittenTable:
         except TableError:
             if instant.state is not State.REQUESTED:
                 raise
-            delete_states(self.storage, self.base_path, [instant])
+            self.store.delete_states([instant])
             return None
 
     def begin(self, instant: Instant, data: bytes = b"") -> None:
-        begin_instant(self.storage, self.base_path, instant, data)
+        begin_instant(self.store, instant, data)
 
     def go_on(self, instant: Instant, data: bytes = b"") -> None:
         """`begin` of what may have been begun."""
         with suppress(AlreadyExists):
             self.begin(instant, data)
 
-    def complete(self, instant: Instant, data: bytes) -> None:
+    def complete(self, instant: Instant, metadata: Metadata) -> None:
         """Complete an instant of the metadata table. What it shows counts for readers where the table's own
         commit of that time is completed (hoodie.write.commit), which follows.
         """
-        create_instant(self.storage, self.base_path, instant.with_state(State.COMPLETED), data)
+        create_instant(self.store, instant.with_state(State.COMPLETED), self.store.content(metadata))
 
     def write_log(
         self, partition: str, name: LogFileName, write: Callable[[LogFileWriter], object]

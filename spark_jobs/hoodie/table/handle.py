@@ -19,6 +19,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
+from hoodie.timeline.store import TimelineStore
 
 
 @dataclass(frozen=True)
@@ -114,6 +115,12 @@ class Table:
             self.base_path, self.storage, self._timeline, timeline_only=self._timeline_only
         )
         return self._timeline
+
+    @property
+    def store(self) -> TimelineStore:
+        """The files of the timeline."""
+        layout = self.layout if self._timeline is None else self._timeline.layout
+        return TimelineStore(self.storage, self.base_path, layout)
 
     def listing(self) -> FileListing:
         """The data files as they are from now on; see FileListing."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hoodie.table.handle import Table
-from hoodie.timeline.completed import Metadata, content, deleted_files, instants_undone
+from hoodie.timeline.completed import Metadata, deleted_files, instants_undone
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.models.rollback import InstantInfo
 
@@ -29,7 +29,7 @@ class Commit:
     @cached_property
     def data(self) -> bytes:
         """The content of the completed file."""
-        return content(self.metadata)
+        return self.table.store.content(self.metadata)
 
     @property
     def deleted(self) -> dict[str, frozenset[str]]:

@@ -11,7 +11,7 @@ from hoodie.errors import AlreadyExists
 from hoodie.format.names import DEFAULT_PARTITION, join
 from hoodie.storage import Storage
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
-from hoodie.timeline.active import again
+from hoodie.timeline.store import again
 from hoodie.timeline.time import InstantTime
 
 PARTITION_FILE = ".hoodie_partition_metadata"

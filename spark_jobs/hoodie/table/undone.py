@@ -8,11 +8,10 @@ from hoodie.errors import TableBusy, TableError
 from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
-from hoodie.timeline.active import Timeline, read_commit
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import read_archived
 from hoodie.timeline.commit import REWRITES
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.models.restore import RestorePlan
 from hoodie.timeline.models.rollback import RollbackPlan
 from hoodie.timeline.time import InstantTime
@@ -54,9 +53,9 @@ def published_late(table: Table, timeline: Timeline) -> list[Instant]:
     if not timeline.filter([Action.ROLLBACK, Action.RESTORE], completed=True):
         return found
     for instant in timeline.commits():
-        actions = (instant.action, *ONE.plans_of(instant.action))
+        actions = (instant.action, *timeline.layout.plans_of(instant.action))
         states = (Instant(instant.time, action, state) for action in actions for state in _BEGUN)
-        if any(timeline.holds(ONE.name(state)) for state in states):
+        if any(timeline.holds(timeline.name(state)) for state in states):
             continue
         if not is_undone(timeline, storage, instant.time, completed=True):
             continue
@@ -82,7 +81,7 @@ def names_missing_files(table: Table, completed: Instant) -> bool:
     files another process has deleted.
     """
     try:
-        made = read_commit(table.storage, table.base_path, completed)
+        made = table.store.commit(completed)
     except FileNotFoundError:
         return False  # it was taken back meanwhile
     named = (stat.path for stat in made.write_stats) if made is not None else ()

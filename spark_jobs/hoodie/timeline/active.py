@@ -1,4 +1,4 @@
-"""The active timeline: a listing of its folder, and the ordered creation of its files.
+"""The active timeline: a listing of its folder.
 
 Stdlib only: a sensor loads it in milliseconds. Only the highest state of an instant is kept, as Apache
 Hudi does; the earlier states' files stay on storage.
@@ -6,18 +6,16 @@ Hudi does; the earlier states' files stay on storage.
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
 from hoodie.config import versions
-from hoodie.config.limits import MAX_READ_BYTES
-from hoodie.errors import ConflictError, HalfUpgraded, TableError, TableNotFound
+from hoodie.errors import HalfUpgraded, TableError, TableNotFound
 from hoodie.format.names import META_FOLDER as META_FOLDER
-from hoodie.storage import PARTIAL_SUFFIX, Check, Storage, storage_for
+from hoodie.storage import PARTIAL_SUFFIX, Storage, storage_for
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReadValue
 from hoodie.timeline.commit_details import CommitDetails
@@ -26,24 +24,17 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
+from hoodie.timeline.store import TimelineStore
 from hoodie.timeline.time import REQUESTED, InstantTime
 
 _VERSION = re.compile(rb"^hoodie\.table\.version\s*=\s*(\d+)", re.MULTILINE)
 _ZONE = re.compile(rb"^hoodie\.table\.timeline\.timezone\s*=\s*utc\s*$", re.MULTILINE | re.IGNORECASE)
-
-#: files that are made beside writers are made this often
-_ATTEMPTS = 20
 
 _LATER_FOLDER = TWO.folder.rpartition("/")[2]
 
 
 def meta_path(base_path: str) -> str:
     return f"{base_path}/{META_FOLDER}"
-
-
-def instant_path(base_path: str, instant: Instant) -> str:
-    """Of an instant of layout one, which is the one that is written."""
-    return ONE.path(base_path, instant)
 
 
 @dataclass(frozen=True)
@@ -217,7 +208,11 @@ class Timeline:
 
     def clustering_plan(self, instant: Instant, storage: Storage | None = None) -> Mapping[str, Any] | None:
         """The HoodieClusteringPlan record of a replacecommit in any state; None for a write's."""
-        return clustering_plan(storage or storage_for(self.base_path), self.base_path, instant, self.layout)
+        return self.store(storage).clustering_plan(instant)
+
+    def store(self, storage: Storage | None = None) -> TimelineStore:
+        """The timeline's files as they are now."""
+        return TimelineStore(storage or storage_for(self.base_path), self.base_path, self.layout)
 
     def after(self, time: str | None, instants: Iterable[Instant] | None = None) -> list[Instant]:
         """Those that were requested later, of all or of the given ones; all for None."""
@@ -336,104 +331,3 @@ _KINDS = {
     Action.SAVEPOINT: Kind.SAVEPOINT,
     Action.INDEXING: Kind.INDEXING,
 }
-
-
-def clustering_plan(
-    storage: Storage, base_path: str, instant: Instant, layout: Layout = ONE
-) -> Mapping[str, Any] | None:
-    """The plan of a pending replacecommit, a HoodieClusteringPlan record; None for another operation's.
-
-    The requested file says it, whatever the state. A torn one was killed while it was made: that is None too
-    as long as nothing has been started, and a TableError after that.
-    """
-    try:
-        data = storage.read(layout.path(base_path, instant.with_state(State.REQUESTED)))
-    except FileNotFoundError:
-        return None
-    if not data:
-        return None
-    from hoodie.codec.avro import read_record
-
-    try:
-        plan: Mapping[str, Any] | None = read_record("HoodieRequestedReplaceMetadata", data)["clusteringPlan"]
-    except TableError:
-        if instant.state is State.REQUESTED:
-            return None
-        raise
-    return plan
-
-
-def read_commit(storage: Storage, base_path: str, instant: Instant) -> CommitMetadata | None:
-    """What the file of a commit's state says, now; None where it is empty. Raises FileNotFoundError, and
-    TableError where it is torn.
-    """
-    data = storage.read(instant_path(base_path, instant))
-    return CommitMetadata.parse(data, partial(ONE.commit_value, instant.action)) if data.strip() else None
-
-
-def begin_instant(
-    storage: Storage, base_path: str, instant: Instant, data: bytes = b"", check: Check = None
-) -> None:
-    """Create the file of an instant's requested or inflight state; raises AlreadyExists when another process
-    took the same instant. `check`: see Storage.create.
-    """
-    if instant.completed:
-        raise ValueError(f"{instant} is completed by hoodie.write.commit alone")
-    create_instant(storage, base_path, instant, data, check)
-
-
-def create_instant(
-    storage: Storage, base_path: str, instant: Instant, data: bytes = b"", check: Check = None
-) -> None:
-    """Create the file of one state; raises AlreadyExists when another writer took the same instant. `check`:
-    see Storage.create. Called for completed instants by hoodie.write.commit alone, and for those of metadata
-    tables by hoodie.metadata.written_table; for others by `begin_instant`. Raises TableError for more than a
-    reader takes.
-    """
-    refuse_too_large(instant.time, len(data))
-    storage.create(instant_path(base_path, instant), data, check)
-
-
-def refuse_too_large(time: InstantTime, size: int) -> None:
-    """Raises TableError where the file of an instant has, or will have, more bytes than a reader takes."""
-    if size > MAX_READ_BYTES:
-        raise TableError(
-            f"a file of instant {time} would have {size} bytes or more, and a reader takes at most "
-            f"{MAX_READ_BYTES}: too many files for one instant. Write fewer partitions at a time, or larger "
-            "files, or set HOODIE_MAX_READ_BYTES in the environment of all that read and write the table",
-            instant=time,
-            size=size,
-        )
-
-
-def replace_plan(storage: Storage, base_path: str, instant: Instant, data: bytes) -> None:
-    """Give a pending instant another plan, whose execution has not begun."""
-    storage.write(instant_path(base_path, instant.with_state(State.REQUESTED)), data)
-
-
-def again(create: Callable[[], object], check: Callable[[], object] | None = None) -> None:
-    """Create a file beside writers: again where one of them, which sweep before they begin, deleted the
-    unfinished file. `check` is called before each new try.
-    """
-    for _ in range(_ATTEMPTS):
-        with contextlib.suppress(ConflictError):
-            create()
-            return
-        if check is not None:
-            check()
-    create()
-
-
-def delete_instant(storage: Storage, base_path: str, instant: Instant) -> None:
-    """Remove an instant's files, the completed one first, so that it never reappears as completed."""
-    delete_states(
-        storage,
-        base_path,
-        (instant.with_state(s) for s in (State.COMPLETED, State.INFLIGHT, State.REQUESTED)),
-    )
-
-
-def delete_states(storage: Storage, base_path: str, instants: Iterable[Instant]) -> None:
-    """Remove files of the timeline, each of them lastingly before the next."""
-    for instant in instants:
-        storage.delete_many([instant_path(base_path, instant)])

@@ -15,11 +15,6 @@ Metadata = (
 )
 
 
-def content(metadata: Metadata) -> bytes:
-    """The content of the completed file."""
-    return metadata.to_json() if isinstance(metadata, CommitMetadata) else metadata.to_bytes()
-
-
 def deleted_files(metadata: Metadata) -> dict[str, frozenset[str]]:
     """Names of the data files that a clean, a rollback or a restore deleted, by partition path.
 

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from hoodie.config.versions import LayoutVersion
 from hoodie.format.names import META_FOLDER
+from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.time import InstantTime
 
@@ -55,6 +56,10 @@ class Layout:
 
         Raises ValueError for other content, which includes no content.
         """
+        raise NotImplementedError
+
+    def content(self, metadata: Metadata) -> bytes:
+        """What the completed file of an instant contains, or the inflight file of a commit."""
         raise NotImplementedError
 
     def comparable(self, action: Action) -> Action:

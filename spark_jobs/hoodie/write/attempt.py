@@ -16,17 +16,10 @@ from hoodie.table.handle import Table
 from hoodie.table.markers import delete_markers
 from hoodie.table.participant import Participants
 from hoodie.table.undone import is_undone, names_missing_files
-from hoodie.timeline.active import (
-    again,
-    begin_instant,
-    delete_instant,
-    delete_states,
-    instant_path,
-    meta_path,
-)
+from hoodie.timeline.active import meta_path
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
-from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.store import again, begin_instant
 from hoodie.timeline.time import InstantTime
 from hoodie.write import reconcile
 
@@ -94,8 +87,8 @@ class Attempt(ABC):
     def _unpublish(self) -> None:
         """The completed file goes, and what was prepared for it."""
         # a waiting process may take the instant for a dead writer's from here on, so no needless sync
-        if self.table.storage.exists(instant_path(self.table.base_path, self.completed)):
-            delete_states(self.table.storage, self.table.base_path, [self.completed])
+        if self.table.store.exists(self.completed):
+            self.table.store.delete_states([self.completed])
         self._undo_prepared()
 
     def _undo_prepared(self) -> None:
@@ -112,7 +105,7 @@ class WriteAttempt(Attempt):
     def inflight(self, profile: CommitMetadata) -> None:
         self.groups = profile.file_groups
         inflight = self.pending.with_state(State.INFLIGHT)
-        begin = partial(begin_instant, self.table.storage, self.table.base_path, inflight, profile.to_json())
+        begin = partial(begin_instant, self.table.store, inflight, self.table.store.content(profile))
         if self.gate.optimistic:
             again(begin, self.check)
         else:
@@ -122,7 +115,7 @@ class WriteAttempt(Attempt):
     def superseded(self) -> bool:
         """Its own files are gone, or a rollback or restore names it. Those of other instants are no sign."""
         timeline = self.table.refresh()
-        mine = {ONE.name(self.pending), ONE.name(self.pending.with_state(State.REQUESTED))}
+        mine = map(timeline.name, (self.pending, self.pending.with_state(State.REQUESTED)))
         if not all(map(timeline.holds, mine)):
             return True
         return is_undone(timeline, self.table.storage, self.pending.time)
@@ -140,7 +133,7 @@ class WriteAttempt(Attempt):
         reconcile.delete_unreported(self.table, time, ())
         if lost:
             _delete_files(self.table, time, self.table.listing().partitions(), logs_of=self.groups)
-        delete_instant(self.table.storage, self.table.base_path, self.pending)
+        self.table.store.delete(self.pending)
         delete_markers(self.table, time)
 
 
@@ -167,11 +160,11 @@ class ServiceAttempt(Attempt):
         _delete_files(self.table, time, partitions, logs_of=None)
         self.pending = self.pending.with_state(State.INFLIGHT)
         with contextlib.suppress(AlreadyExists):
-            begin_instant(self.table.storage, self.table.base_path, self.pending)
+            begin_instant(self.table.store, self.pending)
 
     def superseded(self) -> bool:
         """Its plan is gone, or a successor has it. Rollbacks are no sign: writers go on beside it."""
-        plan = ONE.name(self.pending.with_state(State.REQUESTED))
+        plan = self.table.store.name(self.pending.with_state(State.REQUESTED))
         return not self.table.refresh().holds(plan) or not self.gate.held
 
     def fenced(self) -> Fenced:
@@ -194,13 +187,12 @@ class ServiceAttempt(Attempt):
                 late = left and not self.table.storage.fences and not self.lost()
                 if not late or not names_missing_files(self.table, self.completed):
                     raise self.fenced() from None  # the next writer sweeps
-                delete_states(self.table.storage, self.table.base_path, [self.completed])
+                self.table.store.delete_states([self.completed])
 
     def _unpublish(self) -> None:
         """As far as it is this one's: a successor may have taken it back, and published its own."""
         with contextlib.suppress(FileNotFoundError):
-            path = instant_path(self.table.base_path, self.completed)
-            if self.table.storage.read(path) == self.content:
+            if self.table.store.read(self.completed) == self.content:
                 super()._unpublish()
 
     def withdraw(self, lost: bool) -> None:
@@ -212,7 +204,7 @@ class ServiceAttempt(Attempt):
             self._undo_prepared()
         if not lost:
             _delete_files(self.table, self.pending.time, (), logs_of=None)
-            delete_states(self.table.storage, self.table.base_path, [self.pending])
+            self.table.store.delete_states([self.pending])
 
 
 def _delete_files(

@@ -33,10 +33,10 @@ from hoodie.hooks import CommitEvent, WriteEvent
 from hoodie.table.handle import Table
 from hoodie.table.markers import delete_markers
 from hoodie.table.participant import Commit, Participants
-from hoodie.timeline.active import again, create_instant, instant_path
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Instant
+from hoodie.timeline.store import again, create_instant
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write import reconcile
 from hoodie.write.attempt import Attempt
@@ -106,9 +106,7 @@ class Commits:
         made = Commit(table=self.table, instant=instant, metadata=metadata)
         self._announce(self._event(made, instant.action.value))
         check = self.gate.check_lock
-        create = partial(
-            create_instant, self.table.storage, self.table.base_path, instant, made.data, check=check
-        )
+        create = partial(create_instant, self.table.store, instant, made.data, check=check)
         optimistic = self.gate.optimistic
         if not optimistic:
             self._prepare(made)
@@ -160,16 +158,14 @@ class Commits:
 
 def _publish(made: Commit, attempt: Attempt) -> None:
     """Create the completed file; after a failure the storage is asked whether it is there after all."""
-    storage, base_path = made.table.storage, made.table.base_path
     attempt.open, attempt.content = False, made.data
     try:
-        attempt.publish(
-            partial(create_instant, storage, base_path, made.instant, made.data, check=attempt.check)
-        )
+        create = partial(create_instant, made.table.store, made.instant, made.data)
+        attempt.publish(partial(create, check=attempt.check))
     except BaseException as error:
         # should this look fail too, nothing is withdrawn: the next writer sees what became of the instant
         try:
-            attempt.published = storage.exists(instant_path(base_path, made.instant))
+            attempt.published = made.table.store.exists(made.instant)
         except (OSError, StorageError):
             raise _unknown(made, attempt, error) from error
         attempt.open = not attempt.published
@@ -196,7 +192,7 @@ def _is_there(made: Commit, error: OSError | StorageError) -> bool:
     """After a failure: was the file of a completed instant made all the same. Raises CommitUnknown."""
     table, instant = made.table, made.instant
     try:
-        return table.storage.read(instant_path(table.base_path, instant)) == made.data
+        return table.store.read(instant) == made.data
     except FileNotFoundError:
         return False
     except (OSError, StorageError):

@@ -25,7 +25,7 @@ from hoodie.progress import ProgressCallback
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.participant import Commit, CommitParticipant
-from hoodie.timeline.active import instant_path, meta_path
+from hoodie.timeline.active import meta_path
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant
@@ -274,8 +274,9 @@ def drop_metadata_table(table: Table) -> bool:
 
 def _refuse_done(commit: Commit) -> None:
     """Raises AlreadyExists for a clean that another process has completed: its records count already."""
-    path = instant_path(commit.table.base_path, commit.instant)
-    if isinstance(commit.metadata, CleanMetadata) and commit.table.storage.exists(path):
+    store = commit.table.store
+    if isinstance(commit.metadata, CleanMetadata) and store.exists(commit.instant):
+        path = store.path(commit.instant)
         raise AlreadyExists(f"{path} is there already", path=path)
 
 

@@ -15,8 +15,8 @@ from hoodie.errors import JobError
 from hoodie.index import PlacingIndex
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
-from hoodie.timeline.active import refuse_too_large
 from hoodie.timeline.commit import WriteStat, stats_by_partition
+from hoodie.timeline.store import check_size
 from hoodie.timeline.time import InstantTime
 from hoodie.write.blobs import (
     BLOB_ID,
@@ -135,7 +135,7 @@ class _Staged(Prepared):
 
     def _tasks(self, instant: InstantTime, progress: ProgressCallback) -> Frame:
         engine, assignment = self.engine, self.assignment
-        refuse_too_large(instant, len(assignment.writes) * LEAST_BYTES)
+        check_size(instant, len(assignment.writes) * LEAST_BYTES)
         progress("write", f"instant {instant}: {len(assignment.writes)} file groups")
         placed = self._placed(assignment)
         shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "write")
@@ -193,7 +193,7 @@ class _InFiles(_Streamed):
 
     def _tasks(self, instant: InstantTime, progress: ProgressCallback) -> Frame:
         task = self.direct.write(self.plan.context, self.assignment, instant)
-        refuse_too_large(instant, len(task.writes) * LEAST_BYTES)
+        check_size(instant, len(task.writes) * LEAST_BYTES)
         progress(
             "write", f"instant {instant}: {len(task.writes)} file groups, straight from the source files"
         )

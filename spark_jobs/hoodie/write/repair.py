@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from hoodie.table import properties
 from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
 from hoodie.table.undone import names_missing_files, published_late
-from hoodie.timeline.active import Timeline, delete_states, meta_path
+from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.token_store import swept_folders
 from hoodie.write import reconcile, rollback
@@ -91,7 +91,7 @@ class Repair:
             rollback.unpublish(self._table, instant)
         planned = [item for item in self._of_dead_successors(timeline, dead) if item not in undone]
         for instant in planned:  # the plan stays
-            delete_states(self._table.storage, self._table.base_path, [instant])
+            self._table.store.delete_states([instant])
             self._commits.undo(instant)
         self.rolled_back += [instant.time for instant in (*undone, *planned)]
         return bool(undone or planned)

@@ -25,15 +25,7 @@ from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.markers import MarkerType, delete_markers, read_markers
 from hoodie.timeline import token_store
-from hoodie.timeline.active import (
-    Timeline,
-    begin_instant,
-    clustering_plan,
-    delete_instant,
-    delete_states,
-    instant_path,
-    read_commit,
-)
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import (
@@ -44,7 +36,6 @@ from hoodie.timeline.instant import (
     Kind,
     State,
 )
-from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.models.restore import RestorePlan
 from hoodie.timeline.models.rollback import (
     InstantInfo,
@@ -53,6 +44,7 @@ from hoodie.timeline.models.rollback import (
     RollbackPlan,
     RollbackRequest,
 )
+from hoodie.timeline.store import begin_instant
 from hoodie.timeline.taken_back import TakenBack
 from hoodie.timeline.time import InstantTime
 from hoodie.write.commit import Commits
@@ -199,7 +191,7 @@ def put_plan(table: Table, pending: PendingRollback) -> RollbackPlan:
         return pending.plan
     work = plan(table, pending.target, pending.forget)
     requested = pending.instant.with_state(State.REQUESTED)
-    begin_instant(table.storage, table.base_path, requested, work.to_bytes())
+    begin_instant(table.store, requested, work.to_bytes())
     return work
 
 
@@ -215,8 +207,8 @@ def _execute(commits: Commits, pending: PendingRollback) -> RollbackMetadata:
     requested = pending.instant.with_state(State.REQUESTED)
     work = put_plan(table, pending)
     if pending.instant.state is State.REQUESTED:
-        begin_instant(storage, base_path, requested.with_state(State.INFLIGHT))
-    completed = storage.exists(_completed_path(base_path, pending.target))
+        begin_instant(table.store, requested.with_state(State.INFLIGHT))
+    completed = table.store.exists(pending.target.with_state(State.COMPLETED))
     if completed and pending.target.action in _PLANNED and not pending.forget:
         raise TableError(
             f"rollback {requested.time} is of an attempt at {pending.target.action.value} "
@@ -258,30 +250,26 @@ def unpublish(table: Table, target: Instant) -> None:
     for a write's. A compaction's inflight file may not lie there without its plan, either; a clustering's is
     then a failed write's. The token goes before: later its commit would seem to be archived.
     """
-    storage, base_path = table.storage, table.base_path
+    store = table.store
     with contextlib.suppress(FileNotFoundError, TableError):
-        if (made := read_commit(storage, base_path, target.with_state(State.COMPLETED))) is not None:
-            token_store.remove(storage, base_path, target.time, made)
+        if (made := store.commit(target.with_state(State.COMPLETED))) is not None:
+            token_store.remove(table.storage, table.base_path, target.time, made)
     service = _service(table, target)
     if service is not None:
         pending = (Instant(target.time, service, state) for state in (State.INFLIGHT, State.REQUESTED))
-        delete_states(storage, base_path, [target.with_state(State.COMPLETED), *pending])
+        store.delete_states([target.with_state(State.COMPLETED), *pending])
         return
     action = target.comparable_action
-    delete_states(storage, base_path, [Instant(target.time, action, state) for state in State])
+    store.delete_states([Instant(target.time, action, state) for state in State])
 
 
 def _service(table: Table, target: Instant) -> Action | None:
     """The service whose commit, or attempt, this is, by its own files; None for a write's."""
-    for action in ONE.plans_of(target.comparable_action):
+    for action in table.store.layout.plans_of(target.comparable_action):
         for state in (State.REQUESTED, State.INFLIGHT):
-            if table.storage.exists(instant_path(table.base_path, Instant(target.time, action, state))):
+            if table.store.exists(Instant(target.time, action, state)):
                 return action
     return None
-
-
-def _completed_path(base_path: str, target: Instant) -> str:
-    return instant_path(base_path, target.with_state(State.COMPLETED))
 
 
 def _undo(
@@ -318,18 +306,17 @@ def _failed_logs(table: Table, request: RollbackRequest) -> dict[str, int]:
 
 def finish(table: Table, target: Instant) -> None:
     """Remove a failed instant; a service's plan stays, so that it can be executed again."""
-    storage, base_path = table.storage, table.base_path
     if target.action in _PLANNED or _plans_clustering(table, target):
-        delete_states(storage, base_path, [target.with_state(State.INFLIGHT)])
+        table.store.delete_states([target.with_state(State.INFLIGHT)])
     else:
-        delete_instant(storage, base_path, target)
+        table.store.delete(target)
     delete_markers(table, target.time)
 
 
 def _wrote(table: Table, target: Instant) -> CommitMetadata | None:
     """The metadata of a commit, or of its inflight file; None where that is empty or torn."""
     try:
-        return read_commit(table.storage, table.base_path, _readable(target))
+        return table.store.commit(_readable(target))
     except (FileNotFoundError, TableError):
         return None
 
@@ -388,7 +375,7 @@ def _is_clustering(timeline: Timeline, storage: Storage, instant: Instant) -> bo
 def _plans_clustering(table: Table, instant: Instant) -> bool:
     if instant.action is not Action.REPLACECOMMIT:
         return False
-    return clustering_plan(table.storage, table.base_path, instant) is not None
+    return table.store.clustering_plan(instant) is not None
 
 
 def refuse_restore(timeline: Timeline, storage: Storage, remove: bool = False) -> None:

@@ -41,13 +41,14 @@ from hoodie.index import index_participants
 from hoodie.progress import ProgressCallback, silent
 from hoodie.table.handle import Table
 from hoodie.table.participant import Participants
-from hoodie.timeline.active import Timeline, begin_instant, delete_states
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.clustering import RequestedReplace
 from hoodie.timeline.models.rollback import RollbackMetadata
+from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write import rollback
 from hoodie.write.attempt import Attempt, ServiceAttempt, WriteAttempt
@@ -177,7 +178,7 @@ class Transaction:
             instant = Instant(time, self.action, State.REQUESTED)
             self._attempt, self.instant = WriteAttempt(self.table, self._gate, instant), time
             try:
-                begin_instant(self.storage, self.base_path, instant, requested, self._check_lock)
+                begin_instant(self.table.store, instant, requested, self._check_lock)
             except AlreadyExists:
                 self._attempt = None
                 return False
@@ -239,14 +240,14 @@ class Transaction:
             if data is None:
                 return None
             try:
-                begin_instant(self.storage, self.base_path, instant, data, self._check_lock)
+                begin_instant(self.table.store, instant, data, self._check_lock)
             except AlreadyExists:
                 self.table.refresh()
                 continue
             if not self._gate.optimistic and not self._gate.held:
                 # a writer began meanwhile, with the table as it was without the plan; of writers at once
                 # those that have it write to the file slices that it begins, and the others lose to it
-                delete_states(self.storage, self.base_path, [instant])
+                self.table.store.delete_states([instant])
                 raise Fenced(
                     f"plan {instant.time} was taken back: this process was taken for dead by another writer; "
                     "run it again",

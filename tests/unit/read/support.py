@@ -23,11 +23,12 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.time import InstantTime
 from tests.support.arrow import arrow_schema
+from tests.support.stores import store_at
 
 Row = dict[str, Any]
 STORAGE = LocalStorage()
@@ -80,7 +81,7 @@ class LogTable:
         stats = {"": (WriteStat(file_id=GROUP, path=None, partition_path=""),)}
         commit = CommitMetadata(stats, extra_metadata={"schema": to_avro_text(SCHEMA, "hoodie.t.t_record")})
         data = commit.to_json() if state is State.COMPLETED else b""
-        create_instant(STORAGE, self.path, Instant(InstantTime(time), action, state), data)
+        store_at(self.path).create(Instant(InstantTime(time), action, state), data)
         return time
 
     def base_file(self, rows: Sequence[Row], number: int | None = None) -> str:

@@ -15,12 +15,13 @@ from hoodie.errors import NotRetained, TableError
 from hoodie.storage.local import LocalStorage
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, merged_slices
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.write.operation import WriteResult
 from tests.support.arrow import arrow_schema
+from tests.support.stores import store_at
 from tests.support.tiers import full_but
 from tests.unit.read.support import Row
 from tests.unit.write.support import KEY, ORDERING, PARTITION, SMALL_FILTERS
@@ -196,7 +197,7 @@ def test_a_state_of_which_files_are_cleaned_gets_no_savepoint(tmp_path: Path) ->
     left = [file.name for file in (path / "us").glob("*.parquet")]
     saved = SavepointMetadata("me", 1, "", {"us": tuple(left)})
     instant = Instant(InstantTime(second), Action.SAVEPOINT, State.COMPLETED)
-    create_instant(STORAGE, str(path), instant, saved.to_bytes())
+    store_at(path).create(instant, saved.to_bytes())
     with pytest.raises(NotRetained, match="is before what the cleaner kept"):
         read(path, as_of=second)
     third = write(path, rows("eu", 3))

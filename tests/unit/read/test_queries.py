@@ -18,11 +18,12 @@ from hoodie.errors import ConfigError, NotRetained, TableBusy, TableError
 from hoodie.read.query import Query, QueryType
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.time import InstantTime
+from tests.support.stores import store_at
 from tests.unit.read.support import GROUP, STORAGE, LogTable, Row, data, deletes, moment
 from tests.unit.write.support import PLAIN, plain
 
@@ -106,8 +107,8 @@ def test_what_was_replaced_is_seen_before_only(tmp_path: Path) -> None:
     (group,) = hoodie.file_groups(path)
     time = str(int(first) + 1)
     replaced = ReplaceCommitMetadata(partition_to_replace_file_ids={"": (group["file_id"],)})
-    create_instant(
-        STORAGE, path, Instant(InstantTime(time), Action.REPLACECOMMIT, State.COMPLETED), replaced.to_json()
+    store_at(path).create(
+        Instant(InstantTime(time), Action.REPLACECOMMIT, State.COMPLETED), replaced.to_json()
     )
     last = hoodie.write_table(plain(("a", 2, "new")), path, options=PLAIN).instant
     assert answer(path, "val") == ["new"]
@@ -167,9 +168,7 @@ def test_a_pending_compaction(mor: LogTable) -> None:
     """Rows written after it was planned are in logs of its instant; they are read on top of the old slice."""
     operation = {"partitionPath": "", "fileId": GROUP, "baseInstantTime": moment(1)}
     plan = write_record("HoodieCompactionPlan", {"operations": [operation], "version": 2})
-    create_instant(
-        STORAGE, mor.path, Instant(InstantTime(moment(5)), Action.COMPACTION, State.REQUESTED), plan
-    )
+    store_at(mor.path).create(Instant(InstantTime(moment(5)), Action.COMPACTION, State.REQUESTED), plan)
     mor.instant(6)
     mor.base = 5
     mor.log(data(6, [row("x", 6, "x6")]), version=1)
@@ -210,9 +209,7 @@ def test_logs_without_record_keys(mor: LogTable) -> None:
 def test_a_change_log(mor: LogTable) -> None:
     fields = [{"name": name, "type": ["null", "string"]} for name in ("_hoodie_operation", "key")]
     schema = {"type": "record", "name": "t", "fields": fields}
-    create_instant(
-        STORAGE,
-        mor.path,
+    store_at(mor.path).create(
         Instant(InstantTime(moment(5)), Action.DELTACOMMIT, State.COMPLETED),
         CommitMetadata(extra_metadata={"schema": json.dumps(schema)}).to_json(),
     )
@@ -304,13 +301,13 @@ def test_what_the_cleaner_took(cow: tuple[str, list[str]]) -> None:
         "partitionMetadata": {},
     }
     clean = Instant(InstantTime(str(int(third) + 1)), Action.CLEAN, State.COMPLETED)
-    create_instant(STORAGE, path, clean, write_record("HoodieCleanMetadata", cleaned))
+    store_at(path).create(clean, write_record("HoodieCleanMetadata", cleaned))
     with pytest.raises(NotRetained, match=f"files are complete from {second} on"):
         hoodie.read_table(path, as_of=first)
     assert answer(path, "val", as_of=second) == ["a1", "b2", "c2"]
     assert answer(path, "val", begin="000") == ["a1", "b2", "c3"]
     # the state of a savepoint stays, whatever the cleaner says
-    create_instant(STORAGE, path, Instant(InstantTime(first), Action.SAVEPOINT, State.COMPLETED))
+    store_at(path).create(Instant(InstantTime(first), Action.SAVEPOINT, State.COMPLETED))
     assert answer(path, "val", as_of=first) == ["a1", "b1"]
 
 
@@ -320,7 +317,7 @@ def test_files_that_the_cleaner_took_without_saying_until_when(cow: tuple[str, l
     plan = {"earliestInstantToRetain": None, "policy": "KEEP_LATEST_FILE_VERSIONS"}
     clean = Instant(InstantTime(str(int(third) + 1)), Action.CLEAN, State.INFLIGHT)
     data_ = write_record("HoodieCleanerPlan", {**plan, "filesToBeDeletedPerPartition": {}})
-    create_instant(STORAGE, path, clean.with_state(State.REQUESTED), data_)
+    store_at(path).create(clean.with_state(State.REQUESTED), data_)
     assert answer(path, "val", as_of=first) == ["a1", "b1"]
     (gone,) = Path(path).glob(f"*_{first}.parquet")
     gone.unlink()
@@ -376,9 +373,7 @@ def test_pending_clustering_is_no_hole(mor: LogTable) -> None:
     }
     request = write_record("HoodieRequestedReplaceMetadata", {"operationType": "CLUSTER", **plan})
     time = moment(3)[:-3] + "299"
-    create_instant(
-        STORAGE, mor.path, Instant(InstantTime(time), Action.REPLACECOMMIT, State.REQUESTED), request
-    )
+    store_at(mor.path).create(Instant(InstantTime(time), Action.REPLACECOMMIT, State.REQUESTED), request)
     assert Timeline.load(mor.path, STORAGE).pending()
     assert answer(mor.path, "a", begin=moment(3)) == ["w4"]
 
@@ -397,8 +392,8 @@ def test_cleans_older_than_all_commits_hide_no_archived_commit(cow: tuple[str, l
     storage = LocalStorage()
     for state in State:
         storage.delete(f"{path}/.hoodie/{ONE.name(Instant(InstantTime(first), Action.COMMIT, state))}")
-    create_instant(STORAGE, path, Instant(InstantTime("20010101000000000"), Action.CLEAN, State.COMPLETED))
-    create_instant(STORAGE, path, Instant(InstantTime("20010101000000001"), Action.ROLLBACK, State.COMPLETED))
+    store_at(path).create(Instant(InstantTime("20010101000000000"), Action.CLEAN, State.COMPLETED))
+    store_at(path).create(Instant(InstantTime("20010101000000001"), Action.ROLLBACK, State.COMPLETED))
     (file,) = Path(path).glob(f"*_{first}.parquet")
     for other in Path(path).glob("*.parquet"):
         if other != file:
@@ -409,10 +404,10 @@ def test_cleans_older_than_all_commits_hide_no_archived_commit(cow: tuple[str, l
 
 def test_a_commit_with_a_savepoint_may_be_older_than_archived_ones(cow: tuple[str, list[str]]) -> None:
     path, (first, second, third) = cow
-    create_instant(STORAGE, path, Instant(InstantTime(first), Action.SAVEPOINT, State.COMPLETED))
+    store_at(path).create(Instant(InstantTime(first), Action.SAVEPOINT, State.COMPLETED))
     assert Timeline.load(path, STORAGE).first_time == second
     for instant in (second, third):
-        create_instant(STORAGE, path, Instant(InstantTime(instant), Action.SAVEPOINT, State.COMPLETED))
+        store_at(path).create(Instant(InstantTime(instant), Action.SAVEPOINT, State.COMPLETED))
     assert Timeline.load(path, STORAGE).first_time == first
 
 

@@ -26,7 +26,6 @@ from hoodie.serve.tables import ShownTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table.heartbeat import Heartbeat, Work
 from hoodie.table.settings import WAIT_MS
-from hoodie.timeline.active import create_instant
 from hoodie.timeline.commit import PlannedFile, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import RollbackMetadata
@@ -36,6 +35,7 @@ from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.handles import table_at
+from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 RUN = {
@@ -171,7 +171,7 @@ def test_a_rollback_names_the_write_that_it_took_back_and_its_rows(tmp_path: Pat
     )
     planned = dataclasses.replace(planned, extra_metadata=RUN)
     for state, data in ((State.REQUESTED, b""), (State.INFLIGHT, planned.to_json())):
-        create_instant(STORAGE, path, Instant(InstantTime(failed), Action.COMMIT, state), data)
+        store_at(path).create(Instant(InstantTime(failed), Action.COMMIT, state), data)
     ask = asker(Page(lambda: {"t": path}, ""))
     [open_] = [item for item in ask("tables/t/instants")["instants"] if item["instant"] == failed]
     assert (open_["status"], open_["run"]["run_id"]) == ("open", "r7"), "its inflight file names the task"

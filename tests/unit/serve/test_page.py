@@ -17,7 +17,6 @@ from hoodie.serve import instants
 from hoodie.serve.page import Page
 from hoodie.storage.local import LocalStorage
 from hoodie.table import heartbeat, process, properties
-from hoodie.timeline.active import create_instant
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
@@ -28,6 +27,7 @@ from hoodie.timeline.tokens import TOKEN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
 from tests.support.handles import table_at
+from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 Ask = Callable[..., Any]
@@ -133,7 +133,7 @@ def test_pages_cover_every_instant_once(table: WrittenTimeline, ask: Ask, limit:
         table.commit()
         table.serve(number)
     saved = Instant(InstantTime(table.commits[4]), Action.SAVEPOINT, State.COMPLETED)
-    create_instant(STORAGE, table.path, saved)
+    store_at(table.path).create(saved)
     seen: list[tuple[str, str]] = []
     query = f"limit={limit}"
     while True:
@@ -204,7 +204,7 @@ def test_unfinished_instants(table: WrittenTimeline, ask: Ask, gone: int) -> Non
     beat(table.path, dead, gone)
     live = heartbeat.Heartbeat(table_at(table.path), alive, 60_000, 2)
     planned = Instant(InstantTime("20290101000000000"), Action.COMPACTION, State.REQUESTED)
-    create_instant(STORAGE, table.path, planned)
+    store_at(table.path).create(planned)
     live.start()
     try:
         found = {item["instant"]: item for item in listed(ask)}
@@ -270,8 +270,8 @@ def test_a_local_timeline_may_be_of_another_zone(
 
 
 def test_instants_that_are_no_times(table: WrittenTimeline, ask: Ask) -> None:
-    create_instant(
-        STORAGE, table.path, Instant(InstantTime("00000000000000010"), Action.COMMIT, State.COMPLETED), b"{}"
+    store_at(table.path).create(
+        Instant(InstantTime("00000000000000010"), Action.COMMIT, State.COMPLETED), b"{}"
     )
     [found] = listed(ask)
     assert found["start_ms"] is None

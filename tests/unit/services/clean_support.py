@@ -10,10 +10,11 @@ import hoodie
 from hoodie.codec.avro import write_record
 from hoodie.services.clean.run import CleanResult
 from hoodie.storage.local import LocalStorage
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from hoodie.timeline.time import InstantTime
+from tests.support.stores import store_at
 from tests.support.tables import small_rows
 from tests.unit.write.support import OPTIONS, Pair
 
@@ -93,7 +94,5 @@ def savepoint(pair: Pair, time: str) -> set[str]:
         },
     }
     data = write_record("HoodieSavepointMetadata", record)
-    create_instant(
-        STORAGE, str(pair.path), Instant(InstantTime(time), Action.SAVEPOINT, State.COMPLETED), data
-    )
+    store_at(pair.path).create(Instant(InstantTime(time), Action.SAVEPOINT, State.COMPLETED), data)
     return {f"{path}/{name}" for path, names in saved.items() for name in names}

@@ -21,7 +21,7 @@ from hoodie.services.archive.run import ArchiveResult
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table, TableRef
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import (
     ArchivedEntry,
     archive_files,
@@ -39,6 +39,7 @@ from hoodie.write.transaction import Transaction
 from tests.support.archives import age, archive_folder
 from tests.support.faults import Faults, InjectedFault, Phase, die_at, injected
 from tests.support.rows import assert_same_rows
+from tests.support.stores import store_at
 from tests.support.tables import small_rows
 from tests.support.tiers import full_but
 from tests.unit.write.support import OPTIONS, Pair, Templates, listing
@@ -205,9 +206,7 @@ def test_replacecommits_wait_for_the_cleaner(table: Pair) -> None:
     time = f"{int(timeline(table).last_time or 0) + 1}"
     for state in State:
         data = replaced.to_json() if state is State.COMPLETED else b""
-        create_instant(
-            STORAGE, str(table.path), Instant(InstantTime(time), Action.REPLACECOMMIT, state), data
-        )
+        store_at(table.path).create(Instant(InstantTime(time), Action.REPLACECOMMIT, state), data)
     gone = [row for row in table.model.rows() if row["region"] == "us"]
     table.model.upsert([{**row, "_hoodie_is_deleted": True, "ts": 10**9} for row in gone])
     for version in range(8, 14):
@@ -231,9 +230,7 @@ def test_replacecommits_wait_for_the_cleaner(table: Pair) -> None:
 
 def test_savepoints_hold_and_are_passed_over_when_asked_for(table: Pair) -> None:
     commits = times(table)
-    create_instant(
-        STORAGE, str(table.path), Instant(InstantTime(commits[2]), Action.SAVEPOINT, State.COMPLETED), b"x"
-    )
+    store_at(table.path).create(Instant(InstantTime(commits[2]), Action.SAVEPOINT, State.COMPLETED), b"x")
     result = archive(table)
     assert [item["instant"] for item in result.archived] == commits[:2]
     assert result.held[0]["from"] == commits[2]

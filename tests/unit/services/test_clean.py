@@ -15,7 +15,7 @@ from hoodie.errors import NotRetained
 from hoodie.services.clean.examined import Examined
 from hoodie.services.clean.plan import View, make
 from hoodie.services.clean.policy import Retention
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State, in_order
@@ -26,6 +26,7 @@ from tests.support.handles import table_at
 from tests.support.large_table import OPTIONS as LARGE
 from tests.support.large_table import LargeTable
 from tests.support.requests import counted
+from tests.support.stores import store_at
 from tests.support.tables import small_rows
 from tests.unit.services.clean_support import (
     MANUAL,
@@ -297,7 +298,7 @@ def replace_commit(pair: Pair, partition: str) -> str:
     )
     time = f"{int(timeline(pair).last_time or 0) + 1}"
     for state, data in ((State.REQUESTED, b""), (State.INFLIGHT, b""), (State.COMPLETED, metadata.to_json())):
-        create_instant(STORAGE, str(pair.path), Instant(InstantTime(time), Action.REPLACECOMMIT, state), data)
+        store_at(pair.path).create(Instant(InstantTime(time), Action.REPLACECOMMIT, state), data)
     gone = [row for row in pair.model.rows() if row["region"] == partition]
     pair.model.upsert([{**row, "_hoodie_is_deleted": True, "ts": 10**9} for row in gone])
     pair.check("replaced")
@@ -343,7 +344,7 @@ def test_a_pending_write_keeps_what_a_query_before_it_reads(table: Pair) -> None
     times = commits(table)
     later = f"{int(times[2]) + 1}"
     pending = Instant(InstantTime(later), Action.COMMIT, State.REQUESTED)
-    create_instant(STORAGE, str(table.path), pending)
+    store_at(table.path).create(pending)
     assert Retention.of(Config.of({RETAINED: 1}), 0, True).earliest(timeline(table)) == Instant(
         InstantTime(times[2]), Action.COMMIT, State.COMPLETED
     )
@@ -362,9 +363,7 @@ def test_a_pending_clustering_keeps_what_it_reads(table: Pair) -> None:
         "HoodieRequestedReplaceMetadata", {"operationType": "CLUSTER", "clusteringPlan": plan}
     )
     time = f"{int(times[4]) + 1}"
-    create_instant(
-        STORAGE, str(table.path), Instant(InstantTime(time), Action.REPLACECOMMIT, State.REQUESTED), data
-    )
+    store_at(table.path).create(Instant(InstantTime(time), Action.REPLACECOMMIT, State.REQUESTED), data)
     result = clean(
         table, hoodie__cleaner__policy="KEEP_LATEST_FILE_VERSIONS", hoodie__cleaner__fileversions__retained=1
     )

@@ -17,13 +17,13 @@ from hoodie.services.settings import FAIL
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table, TableRef
-from hoodie.timeline.active import create_instant
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.clean import CleanFile, CleanPlan
 from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.transaction import Transaction
 from tests.support.rows import assert_same_rows
+from tests.support.stores import store_at
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.services.clean_support import (
     MANUAL,
@@ -87,7 +87,7 @@ def test_a_plan_of_version_1(table: Pair) -> None:
         "policy": "KEEP_LATEST_COMMITS", "filesToBeDeletedPerPartition": {partition: [name]}, "version": 1
     }  # fmt: skip
     instant = Instant(InstantTime("20990101000000000"), Action.CLEAN, State.REQUESTED)
-    create_instant(STORAGE, str(table.path), instant, write_record("HoodieCleanerPlan", record))
+    store_at(table.path).create(instant, write_record("HoodieCleanerPlan", record))
     assert clean(table, "execute").files == {instant.time: [old]}
     assert old not in files(table)
 
@@ -122,7 +122,7 @@ def test_an_empty_result_of_an_old_crash_makes_the_next_clean_look_everywhere(ta
 def test_files_of_a_bootstrap_are_not_ours_to_delete(table: Pair) -> None:
     plan = CleanPlan("KEEP_LATEST_COMMITS", {"eu": (CleanFile("/source/a.parquet", bootstrap=True),)})
     instant = Instant(InstantTime("20990101000000000"), Action.CLEAN, State.REQUESTED)
-    create_instant(STORAGE, str(table.path), instant, plan.to_bytes())
+    store_at(table.path).create(instant, plan.to_bytes())
     with pytest.raises(TableError, match=r"bootstrapped.*run this clean with Apache Hudi"):
         clean(table, "execute")
 
@@ -260,9 +260,7 @@ def test_writes_clean_by_themselves(tmp_path: Path) -> None:
 
 def test_what_fails_after_a_write_is_a_warning(table: Pair) -> None:
     folder = table.path / ".hoodie"
-    create_instant(
-        STORAGE, str(table.path), Instant(InstantTime("20990101000000000"), Action.CLEAN, State.INFLIGHT)
-    )
+    store_at(table.path).create(Instant(InstantTime("20990101000000000"), Action.CLEAN, State.INFLIGHT))
     (folder / "20990101000000000.clean.requested").write_bytes(b"torn")
     warnings = table.write(small_rows(range(30), 7), hoodie__clean__automatic="true").warnings
     warning, *others = sorted(warnings, key=lambda text: "clean" not in text)
@@ -273,9 +271,7 @@ def test_what_fails_after_a_write_is_a_warning(table: Pair) -> None:
 
 def test_what_fails_after_a_write_is_an_error_where_the_settings_say_so(table: Pair) -> None:
     """The rows are committed; the retry of their token finds them and does not fail."""
-    create_instant(
-        STORAGE, str(table.path), Instant(InstantTime("20990101000000000"), Action.CLEAN, State.INFLIGHT)
-    )
+    store_at(table.path).create(Instant(InstantTime("20990101000000000"), Action.CLEAN, State.INFLIGHT))
     (table.path / ".hoodie/20990101000000000.clean.requested").write_bytes(b"torn")
     rows = as_table(small_rows(range(30), 7), SMALL_SCHEMA)
     options = {**table.options, "hoodie.clean.automatic": "true", FAIL.name: "true"}

@@ -16,7 +16,7 @@ from hoodie.services.restore import plan as plans
 from hoodie.services.restore.run import RestoreResult
 from hoodie.table.heartbeat import Heartbeat, Work, heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
 from hoodie.timeline.models.rollback import InstantInfo, RollbackPlan, RollbackRequest
@@ -26,6 +26,7 @@ from tests.support.faults import Faults, InjectedFault, die_at, injected
 from tests.support.handles import table_at
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
+from tests.support.stores import store_at
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.support.tiers import full_but
 from tests.unit.services.clean_support import STORAGE, files, keep, timeline
@@ -130,9 +131,7 @@ def test_a_savepoint_that_is_made_meanwhile(history: History, monkeypatch: pytes
 
     def late(*arguments: Any) -> RestorePlan:
         made = make(*arguments)
-        create_instant(
-            STORAGE, str(history.path), Instant(InstantTime(newest), Action.SAVEPOINT, State.COMPLETED), b"x"
-        )
+        store_at(history.path).create(Instant(InstantTime(newest), Action.SAVEPOINT, State.COMPLETED), b"x")
         return made
 
     times = []
@@ -178,7 +177,7 @@ def test_a_dry_run_names_what_a_pending_plan_wrote_without_a_marker(tmp_path: Pa
     history.change(1)
     point = history.change(3)
     planned, base = history.compact("schedule"), str(history.path)
-    create_instant(STORAGE, base, Instant(InstantTime(planned), Action.COMPACTION, State.INFLIGHT))
+    store_at(base).create(Instant(InstantTime(planned), Action.COMPACTION, State.INFLIGHT))
     made = {f"{partition}/a-0_0-1-2_{planned}.parquet" for partition in ("eu", "us")}
     for file in made:
         (history.path / file).write_bytes(b"PAR1")
@@ -304,7 +303,7 @@ def test_a_rollback_of_another_instant_that_is_under_way_stays_for_who_finishes_
     action = timeline(history).commits()[0].action.value
     pending = Instant(InstantTime("29990101000000000"), Action.ROLLBACK, State.REQUESTED)
     plan = RollbackPlan(InstantInfo(InstantTime(first), action), ()).to_bytes()
-    create_instant(STORAGE, str(history.path), pending, plan)
+    store_at(history.path).create(pending, plan)
     assert restore(history, saved).resumed
     assert timeline(history).filter([Action.ROLLBACK]) == [pending]
 
@@ -317,8 +316,8 @@ def test_a_restore_that_apache_hudi_began_is_finished(history: History) -> None:
     plan = RestorePlan(tuple(InstantInfo.of(commits[time]) for time in later[::-1]), InstantTime(saved))
     now = int(later[-1])
     begun = Instant(InstantTime(f"{now + 1}"), Action.RESTORE, State.REQUESTED)
-    create_instant(STORAGE, path, begun, plan.to_bytes())
-    create_instant(STORAGE, path, begun.with_state(State.INFLIGHT))
+    store_at(path).create(begun, plan.to_bytes())
+    store_at(path).create(begun.with_state(State.INFLIGHT))
     for number, time in enumerate(later[:-3:-1], 1):
         made = rollback.plan(table_at(path), commits[time], forget=True)
         there = f"file:/elsewhere{path}"
@@ -333,8 +332,8 @@ def test_a_restore_that_apache_hudi_began_is_finished(history: History) -> None:
         )
         data = RollbackPlan(InstantInfo.of(commits[time]), requests).to_bytes()
         planned = Instant(InstantTime(f"{now + 1 + number}"), Action.ROLLBACK, State.REQUESTED)
-        create_instant(STORAGE, path, planned, data)
-        create_instant(STORAGE, path, planned.with_state(State.INFLIGHT))
+        store_at(path).create(planned, data)
+        store_at(path).create(planned.with_state(State.INFLIGHT))
         if number == 1:
             rollback.unpublish(table_at(path), commits[time])
             for name in (name for item in made.requests for name in item.files_to_delete):

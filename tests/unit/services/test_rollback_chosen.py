@@ -15,15 +15,16 @@ from hoodie.errors import ConfigError, ConflictError, TableError
 from hoodie.services.rollback.run import RollbackResult
 from hoodie.table.heartbeat import Heartbeat
 from hoodie.timeline import tokens
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import REQUESTED, InstantTime
 from tests.support.faults import die_at
 from tests.support.handles import table_at
+from tests.support.stores import store_at
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.support.tiers import full_but
-from tests.unit.services.clean_support import STORAGE, files, instants_of, keep, timeline
+from tests.unit.services.clean_support import files, instants_of, keep, timeline
 from tests.unit.services.undo_support import COPY_ON_WRITE, MERGE_ON_READ, TYPES, History, three_commits
 from tests.unit.write.support import Templates, listing
 
@@ -113,7 +114,7 @@ def test_what_stands_in_the_way_is_named(history: History) -> None:
     hoodie.delete_savepoint(path, InstantTime(third))
     assert rollback(history, third).status == "rolled_back"
     clean = Instant(InstantTime("20260101000000000"), Action.CLEAN, State.REQUESTED)
-    create_instant(STORAGE, path, clean, b"x")
+    store_at(path).create(clean, b"x")
     with pytest.raises(ConfigError, match="hoodie clean --mode execute"):
         rollback(history, clean.time)
 
@@ -226,9 +227,7 @@ class TestCompactions:
         skipped = rollback(history, instant)
         assert skipped.status == "skipped"
         assert skipped.reason.startswith(f"compaction {instant} is planned")
-        create_instant(
-            STORAGE, str(history.path), Instant(InstantTime(instant), Action.COMPACTION, State.INFLIGHT)
-        )
+        store_at(history.path).create(Instant(InstantTime(instant), Action.COMPACTION, State.INFLIGHT))
         group = next(iter(sorted(files(history)))).split("/")[1].split("_")[0]
         torn = history.path / f"apac/{group}_0-1-2_{instant}.parquet"
         torn.write_bytes(b"half")
@@ -269,7 +268,7 @@ def test_an_attempt_at_a_clustering_that_apache_hudi_takes_back_leaves_the_plan(
     request = RollbackRequest("eu", files_to_delete=(str(torn),))
     rollback_ = Instant(InstantTime(str(int(instant) + 1)), Action.ROLLBACK, State.REQUESTED)
     made = RollbackPlan(InstantInfo(InstantTime(instant), "replacecommit"), (request,))
-    create_instant(STORAGE, str(path), rollback_, made.to_bytes())
+    store_at(path).create(rollback_, made.to_bytes())
     rows = as_table(small_rows([9000], 9), SMALL_SCHEMA).drop_columns("_hoodie_is_deleted")
     assert hoodie.write_table(rows, str(path)).rolled_back == [instant]
     assert not torn.exists()

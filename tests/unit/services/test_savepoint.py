@@ -12,16 +12,17 @@ import hoodie
 from hoodie.errors import ConfigError, ConflictError, TableError
 from hoodie.services.savepoint import run as module
 from hoodie.services.savepoint.run import SavepointResult
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.clean import CleanPlan
 from hoodie.timeline.models.rollback import InstantInfo, RollbackPlan
 from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import InstantTime
 from tests.support.rows import assert_same_rows
+from tests.support.stores import store_at
 from tests.support.tables import small_rows
 from tests.support.tiers import full_but
-from tests.unit.services.clean_support import STORAGE, files, instants_of, keep, timeline
+from tests.unit.services.clean_support import files, instants_of, keep, timeline
 from tests.unit.services.undo_support import (
     COPY_ON_WRITE,
     MERGE_ON_READ,
@@ -120,7 +121,7 @@ def test_no_such_commit(history: History) -> None:
     ):
         save(history, "20200101000000000")
     clean = Instant(InstantTime("20260101000000000"), Action.CLEAN, State.REQUESTED)
-    create_instant(STORAGE, str(history.path), clean)
+    store_at(history.path).create(clean)
     with pytest.raises(ConfigError, match="no completed commit"):
         save(history, clean.time)
 
@@ -175,7 +176,7 @@ def test_who_comes_between_is_seen(history: History, monkeypatch: pytest.MonkeyP
     def rolled_back(*arguments: object) -> dict[str, tuple[str, ...]]:
         plan = RollbackPlan(InstantInfo(InstantTime(newest), "commit"), ())
         made = Instant(InstantTime(str(int(newest) + 1)), Action.ROLLBACK, State.REQUESTED)
-        create_instant(STORAGE, path, made, plan.to_bytes())
+        store_at(path).create(made, plan.to_bytes())
         return look(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "_files", rolled_back)
@@ -238,7 +239,7 @@ def test_deleting_one_leaves_the_metadata_table_of_its_commit(history: History) 
 def test_what_a_kill_left_is_taken_over(history: History) -> None:
     newest = history.commits()[-1]
     inflight = Instant(InstantTime(newest), Action.SAVEPOINT, State.INFLIGHT)
-    create_instant(STORAGE, str(history.path), inflight)
+    store_at(history.path).create(inflight)
     history.write(small_rows(range(3), 9))
     assert save(history, newest).status == "created"
     assert [item.state for item in timeline(history) if item.action is Action.SAVEPOINT] == [State.COMPLETED]

@@ -14,12 +14,12 @@ import pytest
 import hoodie
 from hoodie.codec.avro import read_record, write_record
 from hoodie.errors import CommitConflict, InputError, TableNotFound
-from hoodie.storage.local import LocalStorage
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
+from tests.support.stores import store_at
 from tests.support.tables import SMALL_SCHEMA, Row, as_table, small_rows
 from tests.support.tiers import full_but
 from tests.unit.write.merge_on_read import MOR, NO_PACKING, MorPair, log_paths
@@ -357,7 +357,7 @@ def plan_clustering(path: Path, partition: str) -> str:
     record = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [{"slices": slices}]}}
     instant = Instant(new_instant_time(timeline.last_time, True), Action.REPLACECOMMIT, State.REQUESTED)
     data = write_record("HoodieRequestedReplaceMetadata", record)
-    create_instant(LocalStorage(), str(path), instant, data)
+    store_at(path).create(instant, data)
     return instant.time
 
 

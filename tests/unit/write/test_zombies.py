@@ -19,13 +19,14 @@ from hoodie.storage import Check
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import heartbeat_folder, heartbeat_path
-from hoodie.timeline.active import Timeline, create_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.write.attempt import ServiceAttempt
 from hoodie.write.transaction import Transaction
 from tests.support.objects import SCHEME, Objects, stored
 from tests.support.storages import registered
+from tests.support.stores import store_at
 from tests.support.tiers import crossed_but
 
 OPTIONS = {
@@ -168,7 +169,7 @@ def test_it_published_after_all_and_died_there(path: str, action: Action) -> Non
             written, operation_type="INSERT_OVERWRITE_TABLE", partition_to_replace_file_ids=groups
         )
     completed = zombie._attempt.pending.with_state(State.COMPLETED)
-    create_instant(table.storage, path, completed, metadata.to_json())
+    store_at(path).create(completed, metadata.to_json())
     assert upsert(path, 2).rolled_back == [zombie.instant]
     assert stored_rows(path) == expected(0, 1, 2)
     assert zombie.instant not in {entry["instant"] for entry in hoodie.instants(path)}
@@ -202,7 +203,7 @@ def publish(path: str, sleeper: Transaction, planned: Instant, stats: Mapping[st
     if planned.action is Action.REPLACECOMMIT:
         groups = {"": tuple(str(group["file_id"]) for group in hoodie.file_groups(path))}
         metadata = ReplaceCommitMetadata(written, False, {}, "CLUSTER", partition_to_replace_file_ids=groups)
-    create_instant(sleeper.storage, path, planned.with_state(State.COMPLETED), metadata.to_json())
+    store_at(path).create(planned.with_state(State.COMPLETED), metadata.to_json())
 
 
 @pytest.fixture(params=["compact", "cluster"])

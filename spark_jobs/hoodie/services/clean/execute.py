@@ -22,9 +22,9 @@ from hoodie.services.clean.slices import is_side_file
 from hoodie.services.planned import ExecutedPlan
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.handle import Table
-from hoodie.timeline.active import again, begin_instant, instant_path
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.models.clean import CleanedPartition, CleanFile, CleanMetadata, CleanPlan
+from hoodie.timeline.store import again, begin_instant
 
 _THREADS = 8
 
@@ -55,9 +55,9 @@ def read_plan(target: ServiceTable, instant: Instant, remove: bool = True) -> Cl
 
     Raises TableError for a plan that was begun and can't be read, or that can't be carried out here.
     """
-    storage, base_path = target.storage, target.base_path
+    storage = target.storage
     states = [State.REQUESTED] if instant.state is State.REQUESTED else [State.REQUESTED, State.INFLIGHT]
-    paths = [instant_path(base_path, instant.with_state(state)) for state in states]
+    paths = [target.table.store.path(instant.with_state(state)) for state in states]
     torn: TableError | None = None
     for path in paths:
         data = storage.read(path) if storage.exists(path) else b""
@@ -86,7 +86,6 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
     Raises ConflictError when another process has completed it. An error leaves the plan to the next run.
     """
     started = time.monotonic()
-    storage, base_path = target.storage, target.base_path
     plan = read_plan(target, instant)
     if plan is None:
         return None
@@ -95,7 +94,7 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
         transaction.settle_metadata_table()
         with contextlib.suppress(AlreadyExists):
             inflight = instant.with_state(State.INFLIGHT)
-            again(partial(begin_instant, storage, base_path, inflight, plan.to_bytes()))
+            again(partial(begin_instant, target.table.store, inflight, plan.to_bytes()))
         done = _delete_files(target.table, plan)
         folders = _delete_folders(target, plan)
         partitions = {

@@ -25,7 +25,7 @@ from hoodie.services.results import ServiceResult
 from hoodie.services.retention import check_retention
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
-from hoodie.timeline.active import Timeline, delete_states
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.clean import CleanPlan
 from hoodie.timeline.time import NO_TIME, InstantTime
@@ -102,7 +102,7 @@ class Cleaning(PlannedService[CleanPlan, CleanedPlan]):
         target = self.target
         kept = frozenset(savepointed_files(target.timeline(), target.storage))
         if any(file.name in kept for _, file in plan):
-            delete_states(target.storage, target.base_path, [instant])
+            target.table.store.delete_states([instant])
             raise CommitConflict(
                 f"a savepoint was made while clean {instant.time} of {target.base_path} was planned, and "
                 "keeps files that it was going to delete; run it again",

@@ -17,9 +17,10 @@ from hoodie.metadata.indexing import index_plans, indexes_under_way, planned_ind
 from hoodie.progress import ProgressCallback
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.handle import Table
-from hoodie.timeline.active import Timeline, begin_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.indexing import IndexMetadata, IndexPlan, IndexTarget
+from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.kept import KeptPartition
 from hoodie.write.kept.beside import MakingBeside
@@ -118,7 +119,7 @@ def _execute(
             transaction.check_claim()
             with transaction.publishing():
                 with suppress(AlreadyExists):
-                    begin_instant(table.storage, table.base_path, waiting.with_state(State.INFLIGHT))
+                    begin_instant(table.store, waiting.with_state(State.INFLIGHT))
                 upto = making.finish()
             done = IndexMetadata(tuple(IndexTarget(kept.partition.value, upto) for kept in wanted))
             transaction.complete(instant, done)

@@ -9,7 +9,7 @@ from hoodie.services.archive.commits import archived_commits
 from hoodie.services.rollback.eligibility import refuse_savepoints
 from hoodie.services.rollback.retained_slices import lost_slices, refuse_lost
 from hoodie.services.service_table import ServiceTable
-from hoodie.timeline.active import Timeline, instant_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, Kind, State
 from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
 from hoodie.timeline.models.rollback import InstantInfo
@@ -36,7 +36,7 @@ def begun(timeline: Timeline, target: ServiceTable) -> Begun | None:
     Raises TableError for a plan that was begun and can't be read.
     """
     for instant in reversed(timeline.filter([Action.RESTORE], completed=False)):
-        path = instant_path(target.base_path, instant.with_state(State.REQUESTED))
+        path = target.table.store.path(instant.with_state(State.REQUESTED))
         try:
             plan = RestorePlan.from_bytes(target.storage.read(path))
         except (FileNotFoundError, TableError) as error:
@@ -64,9 +64,8 @@ def last(timeline: Timeline, target: ServiceTable) -> Last | None:
     done = timeline.filter([Action.RESTORE], completed=True)
     if not done:
         return None
-    requested = instant_path(target.base_path, done[-1].with_state(State.REQUESTED))
     try:
-        plan = RestorePlan.from_bytes(target.storage.read(requested))
+        plan = RestorePlan.from_bytes(target.table.store.read(done[-1].with_state(State.REQUESTED)))
         metadata = RestoreMetadata.from_bytes(timeline.read(done[-1], target.storage))
     except (FileNotFoundError, TableError):
         return None

@@ -27,11 +27,12 @@ from hoodie.services.rollback.eligibility import refuse_savepoints
 from hoodie.services.rollback.report import RollbackReport, merged
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
-from hoodie.timeline.active import Timeline, begin_instant, delete_instant, delete_states
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan
+from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
@@ -132,7 +133,6 @@ def _begun(target: ServiceTable, timeline: Timeline, point: InstantTime) -> Begu
 
 
 def _run(target: ServiceTable, point: InstantTime, progress: ProgressCallback, done: _Done) -> None:
-    storage, base_path = target.storage, target.base_path
     started = time.monotonic()
     with target.transaction(progress) as transaction:
         transaction.claim(alone=True, restoring=done.resumed)
@@ -142,7 +142,7 @@ def _run(target: ServiceTable, point: InstantTime, progress: ProgressCallback, d
         done.instant = instant.time
         requested = instant.with_state(State.REQUESTED)
         if instant.state is State.REQUESTED:
-            begin_instant(storage, base_path, requested.with_state(State.INFLIGHT))
+            begin_instant(target.table.store, requested.with_state(State.INFLIGHT))
         _take_back(target, instant.time, transaction, progress, done)
         transaction.check_claim()
         rollbacks = _rollbacks(target, instant.time, done.plan.instants)
@@ -161,7 +161,6 @@ def _run(target: ServiceTable, point: InstantTime, progress: ProgressCallback, d
 
 def _instant(target: ServiceTable, point: InstantTime, done: _Done) -> Instant:
     """The restore, with its plan on the timeline: the one that was begun, or a new one."""
-    storage, base_path = target.storage, target.base_path
     timeline = target.timeline()
     found = _begun(target, timeline, point)
     if found is not None:
@@ -170,11 +169,11 @@ def _instant(target: ServiceTable, point: InstantTime, done: _Done) -> Instant:
     done.plan = plans.make(target, timeline, point)
     time_ = new_instant_time(timeline.last_time, target.props.timeline_utc)
     made = Instant(time_, Action.RESTORE, State.REQUESTED)
-    begin_instant(storage, base_path, made, done.plan.to_bytes())
+    begin_instant(target.table.store, made, done.plan.to_bytes())
     try:  # savepoints are made beside services: of two at once the second sees the other
         refuse_savepoints(target.timeline(), [info.time for info in done.plan.instants], "taken back")
     except BaseException:
-        delete_instant(storage, base_path, made)
+        target.table.store.delete(made)
         raise
     return made
 
@@ -256,7 +255,7 @@ def _forget_rollbacks(target: ServiceTable, point: InstantTime, instants: Sequen
     others = {item.instant.time for time_, item in begun.items() if time_ not in wanted}
     for instant in timeline.filter([Action.ROLLBACK]):
         if instant.is_after(point) and instant.time not in others:
-            delete_states(target.storage, target.base_path, map(instant.with_state, State))
+            target.table.store.delete_states(map(instant.with_state, State))
 
 
 def _result(

@@ -21,7 +21,7 @@ from hoodie.services.rollback.report import RollbackReport
 from hoodie.services.rollback.service import RollbackRequest
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
-from hoodie.timeline.active import Timeline, delete_instant
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.time import InstantTime
@@ -165,7 +165,7 @@ def _refuse_new_savepoint(target: ServiceTable, made: Instant, instant: Instant)
     try:
         refuse_savepoints(target.timeline(), [instant.time], "rolled back")
     except BaseException:
-        delete_instant(target.storage, target.base_path, made)
+        target.table.store.delete(made)
         raise
 
 

@@ -25,9 +25,10 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, merged_slices
-from hoodie.timeline.active import Timeline, begin_instant, delete_states
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.savepoint import SavepointMetadata
+from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.write import rollback
 from hoodie.write.operation import check_public
@@ -219,7 +220,7 @@ def _write(
     """
     inflight = Instant(commit, Action.SAVEPOINT, State.INFLIGHT)
     with contextlib.suppress(AlreadyExists):
-        begin_instant(target.storage, target.base_path, inflight)
+        begin_instant(target.table.store, inflight)
     try:
         transaction.complete(inflight, metadata, beside=True)
     except AlreadyExists:
@@ -261,7 +262,7 @@ def _refuse_gone(target: ServiceTable, commit: InstantTime, metadata: SavepointM
 
 def _delete(target: ServiceTable, transaction: Transaction, commit: InstantTime) -> None:
     saved = [Instant(commit, Action.SAVEPOINT, state) for state in (State.INFLIGHT, State.COMPLETED)]
-    delete_states(target.storage, target.base_path, saved)
+    target.table.store.delete_states(saved)
     transaction.undo(saved[-1])
 
 

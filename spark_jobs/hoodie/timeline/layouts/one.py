@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from hoodie.config.versions import LayoutVersion
-from hoodie.timeline.commit import json_object
+from hoodie.timeline.commit import CommitMetadata, json_object
+from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State, is_time
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.time import InstantTime
@@ -65,6 +66,9 @@ class LayoutOne(Layout):
 
     def commit_value(self, action: Action, data: bytes) -> Mapping[str, Any]:
         return json_object(data)
+
+    def content(self, metadata: Metadata) -> bytes:
+        return metadata.to_json() if isinstance(metadata, CommitMetadata) else metadata.to_bytes()
 
 
 ONE = LayoutOne()

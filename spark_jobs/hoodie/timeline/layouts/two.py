@@ -13,7 +13,8 @@ from typing import Any
 from hoodie.config.versions import LayoutVersion
 from hoodie.errors import TableError
 from hoodie.format.names import META_FOLDER
-from hoodie.timeline.commit import json_object
+from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, json_object
+from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import COMPLETES_AS, Action, Instant, State, in_order, is_time
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.time import InstantTime
@@ -79,11 +80,21 @@ class LayoutTwo(Layout):
             return json_object(data)
         from hoodie.codec.avro import read_record
 
-        replaces = action is Action.REPLACECOMMIT
         try:
-            return read_record("HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata", data)
+            return read_record(_model(action is Action.REPLACECOMMIT), data)
         except TableError as error:
             raise ValueError(error.message) from None
+
+    def content(self, metadata: Metadata) -> bytes:
+        if not isinstance(metadata, CommitMetadata):
+            return metadata.to_bytes()
+        from hoodie.codec.avro import write_record
+
+        return write_record(_model(isinstance(metadata, ReplaceCommitMetadata)), metadata.to_dict())
+
+
+def _model(replaces: bool) -> str:
+    return "HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata"
 
 
 def _rank(instant: Instant) -> tuple[State, str]:

@@ -1,0 +1,145 @@
+"""The files of a timeline on storage, as its layout names and encodes them.
+
+Files of an instant are created in the order of its states, each of them by one process only. Completed files
+are created by hoodie.write.commit alone, and those of a metadata table by hoodie.metadata.written_table.
+
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from hoodie.config.limits import MAX_READ_BYTES
+from hoodie.errors import ConflictError, TableError
+from hoodie.storage import Check, Storage
+from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.completed import Metadata
+from hoodie.timeline.instant import Instant, State
+from hoodie.timeline.layout import Layout
+from hoodie.timeline.time import InstantTime
+
+#: files that are made beside writers are made this often
+_ATTEMPTS = 20
+
+
+@dataclass(frozen=True)
+class TimelineStore:
+    """The timeline's files of the table at `base_path`."""
+
+    storage: Storage
+    base_path: str
+    layout: Layout
+
+    def name(self, instant: Instant) -> str:
+        """Of the file of the instant's state."""
+        return self.layout.name(instant)
+
+    def path(self, instant: Instant) -> str:
+        return self.layout.path(self.base_path, instant)
+
+    def exists(self, instant: Instant) -> bool:
+        """Is the file of this state there now."""
+        return self.storage.exists(self.path(instant))
+
+    def read(self, instant: Instant) -> bytes:
+        """The content of the file of this state, now. Raises FileNotFoundError."""
+        return self.storage.read(self.path(instant))
+
+    def commit(self, instant: Instant) -> CommitMetadata | None:
+        """What the file of a commit's state says, now; None where it is empty. Raises FileNotFoundError, and
+        TableError where it is torn.
+        """
+        data = self.read(instant)
+        value = partial(self.layout.commit_value, instant.action)
+        return CommitMetadata.parse(data, value) if data.strip() else None
+
+    def clustering_plan(self, instant: Instant) -> Mapping[str, Any] | None:
+        """The plan of a replacecommit in any state, a HoodieClusteringPlan record; None for another
+        operation's.
+
+        The requested file says it, whatever the state. A torn one was killed while it was made: that is None
+        too as long as nothing has been started, and a TableError after that.
+        """
+        try:
+            data = self.read(instant.with_state(State.REQUESTED))
+        except FileNotFoundError:
+            return None
+        if not data:
+            return None
+        from hoodie.codec.avro import read_record
+
+        try:
+            plan: Mapping[str, Any] | None = read_record("HoodieRequestedReplaceMetadata", data)[
+                "clusteringPlan"
+            ]
+        except TableError:
+            if instant.state is State.REQUESTED:
+                return None
+            raise
+        return plan
+
+    def content(self, metadata: Metadata) -> bytes:
+        """What the completed file of an instant contains, or the inflight file of a commit."""
+        return self.layout.content(metadata)
+
+    def create(self, instant: Instant, data: bytes = b"", check: Check = None) -> None:
+        """Create the file of one state; raises AlreadyExists when another process took the same instant, and
+        TableError for more than a reader takes. `check`: see Storage.create.
+        """
+        check_size(instant.time, len(data))
+        self.storage.create(self.path(instant), data, check)
+
+    def replace_plan(self, instant: Instant, data: bytes) -> None:
+        """Give a pending instant another plan, whose execution has not begun."""
+        self.storage.write(self.path(instant.with_state(State.REQUESTED)), data)
+
+    def delete(self, instant: Instant) -> None:
+        """Remove an instant's files, the completed one first, so that it never reappears as completed."""
+        self.delete_states(map(instant.with_state, (State.COMPLETED, State.INFLIGHT, State.REQUESTED)))
+
+    def delete_states(self, instants: Iterable[Instant]) -> None:
+        """Remove files of single states, each of them lastingly before the next."""
+        for instant in instants:
+            self.storage.delete_many([self.path(instant)])
+
+
+def begin_instant(store: TimelineStore, instant: Instant, data: bytes = b"", check: Check = None) -> None:
+    """Create the file of an instant's requested or inflight state; raises as `TimelineStore.create`."""
+    if instant.completed:
+        raise ValueError(f"{instant} is completed by hoodie.write.commit alone")
+    store.create(instant, data, check)
+
+
+def create_instant(store: TimelineStore, instant: Instant, data: bytes, check: Check = None) -> None:
+    """Create the completed file of an instant; raises as `TimelineStore.create`."""
+    store.create(instant, data, check)
+
+
+def check_size(time: InstantTime, size: int) -> None:
+    """Raises TableError where the file of an instant has, or will have, more bytes than a reader takes."""
+    if size > MAX_READ_BYTES:
+        raise TableError(
+            f"a file of instant {time} would have {size} bytes or more, and a reader takes at most "
+            f"{MAX_READ_BYTES}: too many files for one instant. Write fewer partitions at a time, or larger "
+            "files, or set HOODIE_MAX_READ_BYTES in the environment of all that read and write the table",
+            instant=time,
+            size=size,
+        )
+
+
+def again(create: Callable[[], object], check: Callable[[], object] | None = None) -> None:
+    """Create a file beside writers: again where one of them, which sweep before they begin, deleted the
+    unfinished file. `check` is called before each new try.
+    """
+    for _ in range(_ATTEMPTS):
+        with contextlib.suppress(ConflictError):
+            create()
+            return
+        if check is not None:
+            check()
+    create()
