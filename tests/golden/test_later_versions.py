@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -92,6 +93,40 @@ def test_completion_times(metas: dict[Path, dict[str, Any]], timelines: dict[Pat
         for instant in commits:
             assert timeline.completion_of(instant) == local_ms(recorded[instant.time])
         assert {timeline.completion_of(instant) for instant in timeline.pending()} <= {None}
+
+
+def test_the_order_of_completion(metas: dict[Path, dict[str, Any]], timelines: dict[Path, Timeline]) -> None:
+    for path, meta in metas.items():
+        names = [name for name in meta["timeline"] if re.match(r"\d+_\d+\.", name)]
+        right = [name.partition("_")[0] for name in sorted(names, key=lambda name: name.partition("_")[2])]
+        assert [instant.time for instant in timelines[path].by_completion()] == right
+
+
+def test_writers_that_overlap(all_instants: Path, tmp_path: Path) -> None:
+    """The first to begin may be the last to complete."""
+    shutil.copytree(all_instants / ".hoodie", tmp_path / ".hoodie")
+    folder = tmp_path / ".hoodie/timeline"
+    shutil.rmtree(folder)
+    folder.mkdir()
+    first, second = "20260101000000000", "20260101000001000"
+    (folder / f"{first}_20260101000003000.deltacommit").touch()
+    (folder / f"{second}_20260101000002000.deltacommit").touch()
+    timeline = Timeline.load(str(tmp_path), timeline_only=True)
+    assert [instant.time for instant in timeline] == [first, second]
+    assert [instant.time for instant in timeline.by_completion()] == [second, first]
+
+
+def test_contents_of_commits(timelines: dict[Path, Timeline]) -> None:
+    """What Hudi wrote is read, and is encoded to the same record again."""
+    actions = set()
+    for timeline in timelines.values():
+        for instant in timeline.commits():
+            value = timeline.layout.commit_value(instant.action, timeline.read(instant))
+            again = TWO.content(timeline.commit(instant))
+            assert again.startswith(b"Obj")
+            assert TWO.commit_value(instant.action, again) == value
+            actions.add(instant.action)
+    assert actions == COMMIT_ACTIONS
 
 
 def test_listing_of_commits(metas: dict[Path, dict[str, Any]]) -> None:

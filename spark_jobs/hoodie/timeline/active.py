@@ -186,6 +186,13 @@ class Timeline:
         """When a completed instant was completed, as `changed_ms`; None for another."""
         return self.changed_ms(instant) if instant.completed else None
 
+    def by_completion(self) -> list[Instant]:
+        """The completed instants in the order in which they were completed; of one moment, by the request."""
+        found = {
+            instant: when for instant in self.instants if (when := self.completion_of(instant)) is not None
+        }
+        return sorted(found, key=lambda instant: (found[instant], instant.requested_order))
+
     def listed_kind(self, instant: Instant) -> Kind | None:
         """What an instant does, as the listing shows; None where only its plan distinguishes a clustering
         from a write.

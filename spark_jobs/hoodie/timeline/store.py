@@ -21,6 +21,7 @@ from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.layout import Layout
+from hoodie.timeline.models.clustering import RequestedReplace
 from hoodie.timeline.time import InstantTime
 
 #: files that are made beside writers are made this often
@@ -71,17 +72,12 @@ class TimelineStore:
             return None
         if not data:
             return None
-        from hoodie.codec.avro import read_record
-
         try:
-            plan: Mapping[str, Any] | None = read_record("HoodieRequestedReplaceMetadata", data)[
-                "clusteringPlan"
-            ]
+            return RequestedReplace.from_bytes(data).clustering_plan
         except TableError:
             if instant.state is State.REQUESTED:
                 return None
             raise
-        return plan
 
     def content(self, metadata: Metadata) -> bytes:
         """What the completed file of an instant contains, or the inflight file of a commit."""
