@@ -26,7 +26,6 @@ from hoodie.write.attempt import ServiceAttempt
 from hoodie.write.transaction import Transaction
 from tests.support.objects import SCHEME, Objects, stored
 from tests.support.storages import registered
-from tests.support.stores import store_at
 from tests.support.tiers import crossed_but
 
 OPTIONS = {
@@ -169,7 +168,7 @@ def test_it_published_after_all_and_died_there(path: str, action: Action) -> Non
             written, operation_type="INSERT_OVERWRITE_TABLE", partition_to_replace_file_ids=groups
         )
     completed = zombie._attempt.pending.with_state(State.COMPLETED)
-    store_at(path).create(completed, metadata.to_json())
+    zombie.table.store.create(completed, metadata.to_json())
     assert upsert(path, 2).rolled_back == [zombie.instant]
     assert stored_rows(path) == expected(0, 1, 2)
     assert zombie.instant not in {entry["instant"] for entry in hoodie.instants(path)}
@@ -203,7 +202,7 @@ def publish(path: str, sleeper: Transaction, planned: Instant, stats: Mapping[st
     if planned.action is Action.REPLACECOMMIT:
         groups = {"": tuple(str(group["file_id"]) for group in hoodie.file_groups(path))}
         metadata = ReplaceCommitMetadata(written, False, {}, "CLUSTER", partition_to_replace_file_ids=groups)
-    store_at(path).create(planned.with_state(State.COMPLETED), metadata.to_json())
+    sleeper.table.store.create(planned.with_state(State.COMPLETED), metadata.to_json())
 
 
 @pytest.fixture(params=["compact", "cluster"])
