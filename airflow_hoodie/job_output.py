@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.mask import Mask
-from hoodie.text import lines, visible_in
+from hoodie.text import lines, visible, visible_in
 
 #: messages of progress that are kept for the error of a job that was killed
 _KEPT = 10
+#: the part of a result that is its text for people
+SUMMARY = "summary"
 _MARKER = re.compile(r"\bHOODIE_(RESULT|ERROR|PROGRESS)(?::(\w+))? (\{.*\})\s*$")
 
 
@@ -60,8 +62,7 @@ class JobOutput:
             if self.on_progress is not None:
                 self.on_progress(value)
         elif kind == "RESULT":
-            self.result = value
-            log_result(self.log, value)
+            self.result = log_result(self.log, value)
         else:
             self.report = value
             self.log.error("The job failed: %s", shown.get("message"))
@@ -72,12 +73,17 @@ class JobOutput:
         return lines(self.mask.text(line))
 
 
-def log_result(log: Any, result: Mapping[str, Any]) -> None:
-    """What a job did, and what it warns of, with its control characters escaped."""
+def log_result(log: Any, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Logs the job's own text of what it did, a message a line, and what it warns of; control characters are
+    escaped. Returns the result without that text.
+    """
     shown = visible_in(result)
-    log.info("%s", summary(shown))
+    named = " ".join(str(shown[name]) for name in ("operation", "table", "status") if shown.get(name))
+    for line in str(result.get(SUMMARY) or named or "The job is done").split("\n"):
+        log.info("%s", visible(line))
     for warning in shown.get("warnings") or ():
         log.warning("%s", warning)
+    return {name: value for name, value in result.items() if name != SUMMARY}
 
 
 def parse_marker(line: str, nonce: str = "") -> tuple[str, dict[str, Any] | None]:
@@ -93,207 +99,3 @@ def parse_marker(line: str, nonce: str = "") -> tuple[str, dict[str, Any] | None
     except ValueError:
         return "", None
     return (match[1], value) if isinstance(value, dict) else ("", None)
-
-
-def summary(result: dict[str, Any]) -> str:
-    """One line for people about a job's result; tolerates missing keys."""
-    if service := _SERVICES.get(str(result.get("operation"))):
-        planned = result.get("status") == "planned" and "services" not in result
-        return _planned_summary(result) if planned else service(result)
-    partitions = result.get("partitions") or []
-    if result.get("status") == "nothing_new":
-        return f"No new file for {result.get('table') or result.get('base_path')}; nothing was written"
-    if result.get("status") == "planned":
-        return (
-            f"{result.get('operation')} into {result.get('table')} would insert "
-            f"{result.get('num_inserts', 0):,}, update {result.get('num_updates', 0):,} and delete "
-            f"{result.get('num_deletes', 0):,} rows in {len(partitions)} partitions, "
-            f"{result.get('num_files', 0)} files, about {result.get('bytes_written', 0):,} bytes; "
-            "nothing was written"
-        )
-    replaced = f", {result['num_replaced']} file groups replaced" if result.get("num_replaced") else ""
-    bad = f", {result['num_bad_rows']:,} bad rows set aside" if result.get("num_bad_rows") else ""
-    return (
-        f"{str(result.get('status', 'done')).capitalize()} {result.get('operation', 'write')} "
-        f"{result.get('instant')} to {result.get('table')}: {result.get('num_inserts', 0):,} inserted, "
-        f"{result.get('num_updates', 0):,} updated, {result.get('num_deletes', 0):,} deleted in "
-        f"{len(partitions)} partitions, {result.get('num_files', 0)} files, "
-        f"{result.get('bytes_written', 0):,} bytes{replaced}{bad}, {result.get('duration_s', 0):.1f} s"
-    )
-
-
-def _planned_summary(result: dict[str, Any]) -> str:
-    """Of a dry run of a service: the counts of its result, by their own names."""
-    counts = {
-        name.removeprefix("num_").replace("_", " "): value
-        for name, value in result.items()
-        if name.startswith("num_") or name.endswith("bytes")
-    }
-    named = ", ".join(
-        f"{value:,} {name}" for name, value in counts.items() if isinstance(value, int) and value
-    )
-    return (
-        f"{str(result.get('operation')).capitalize()} of {result.get('table')} would concern "
-        f"{named or 'nothing'}; nothing was changed"
-    )
-
-
-def _compaction_summary(result: dict[str, Any]) -> str:
-    table = result.get("table")
-    work = (
-        f"{result.get('num_log_files', 0)} log files of {result.get('log_bytes', 0):,} bytes in "
-        f"{result.get('num_slices', 0)} file slices"
-    )
-    if result.get("compacted"):
-        return (
-            f"Compacted {table}, {', '.join(result['compacted'])}: {work}, {result.get('num_files', 0)} "
-            f"files and {result.get('bytes_written', 0):,} bytes written, {result.get('duration_s', 0):.1f} s"
-        )
-    if result.get("scheduled"):
-        return f"Scheduled compaction {result['scheduled']} of {table}: {work}"
-    return f"Skipped the compaction of {table}: {result.get('reason')}"
-
-
-def _clustering_summary(result: dict[str, Any]) -> str:
-    table = result.get("table")
-    work = f"{result.get('num_replaced', 0)} file groups in {result.get('num_groups', 0)} groups"
-    if result.get("clustered"):
-        return (
-            f"Clustered {table}, {', '.join(result['clustered'])}: {work}, {result.get('num_files', 0)} "
-            f"files and {result.get('bytes_written', 0):,} bytes written, {result.get('duration_s', 0):.1f} s"
-        )
-    if result.get("scheduled"):
-        return f"Scheduled clustering {result['scheduled']} of {table}: {work}"
-    return f"Skipped the clustering of {table}: {result.get('reason')}"
-
-
-def _clean_summary(result: dict[str, Any]) -> str:
-    work = f"{result.get('num_files', 0)} files in {len(result.get('partitions') or [])} partitions"
-    if result.get("cleaned"):
-        failed = f", {len(result['failed'])} could not be deleted" if result.get("failed") else ""
-        return (
-            f"Cleaned {result.get('table')}, {', '.join(result['cleaned'])}: {work}, "
-            f"{result.get('bytes', 0):,} bytes{failed}, {result.get('duration_s', 0):.1f} s"
-        )
-    if result.get("scheduled"):
-        return f"Scheduled clean {result['scheduled']} of {result.get('table')}: {work}"
-    return f"Skipped the clean of {result.get('table')}: {result.get('reason')}"
-
-
-def _archive_summary(result: dict[str, Any]) -> str:
-    if result.get("status") == "skipped":
-        return f"Skipped the archiving of {result.get('table')}: {result.get('reason')}"
-    return (
-        f"Archived {len(result.get('archived') or [])} instants of {result.get('table')}, "
-        f"{result.get('num_files', 0)} files; the active timeline begins with {result.get('first')}, "
-        f"{result.get('duration_s', 0):.1f} s"
-    )
-
-
-def _rollback_summary(result: dict[str, Any]) -> str:
-    table = result.get("table")
-    if result.get("status") == "skipped":
-        return f"Skipped the rollback of {result.get('target')} of {table}: {result.get('reason')}"
-    return (
-        f"Rolled back {result.get('target_action')} {result.get('target')} of {table} by "
-        f"{result.get('instant')}: {result.get('num_files', 0)} files of {result.get('bytes', 0):,} bytes "
-        f"deleted, {result.get('duration_s', 0):.1f} s"
-    )
-
-
-def _cancel_summary(result: dict[str, Any]) -> str:
-    table = result.get("table")
-    if result.get("status") == "skipped":
-        return f"Skipped the cancelling of {result.get('target')} of {table}: {result.get('reason')}"
-    return (
-        f"Cancelled {result.get('target_action')} {result.get('target')} of {table} by "
-        f"{result.get('instant')}: its plan and {result.get('num_files', 0)} files deleted, "
-        f"{result.get('duration_s', 0):.1f} s"
-    )
-
-
-def _savepoint_summary(result: dict[str, Any]) -> str:
-    if result.get("status") == "skipped":
-        return f"Skipped the savepoint of {result.get('table')}: {result.get('reason')}"
-    return (
-        f"{str(result.get('status')).capitalize()} savepoint {result.get('instant')} of "
-        f"{result.get('table')}: {result.get('num_files', 0)} files of {result.get('bytes', 0):,} bytes"
-    )
-
-
-def _restore_summary(result: dict[str, Any]) -> str:
-    if result.get("status") == "skipped":
-        return f"Skipped the restore of {result.get('table')}: {result.get('reason')}"
-    return (
-        f"Restored {result.get('table')} to {result.get('restored_to')} by {result.get('instant')}: "
-        f"{len(result.get('undone') or [])} instants taken back, {result.get('num_files', 0)} files of "
-        f"{result.get('bytes', 0):,} bytes deleted, {result.get('duration_s', 0):.1f} s"
-    )
-
-
-def _ttl_summary(result: dict[str, Any]) -> str:
-    if result.get("status") == "skipped":
-        return f"Skipped the partition TTL of {result.get('table')}: {result.get('reason')}"
-    left = f"; {result.get('left')} more are left to the next run" if result.get("left") else ""
-    return (
-        f"Deleted {result.get('num_partitions', 0)} partitions of {result.get('table')} older than "
-        f"{result.get('days')} days by {result.get('instant')}: {', '.join(result.get('partitions') or [])}; "
-        f"{result.get('num_replaced', 0)} file groups of {result.get('bytes', 0):,} bytes{left}"
-    )
-
-
-def _index_summary(result: dict[str, Any]) -> str:
-    table = result.get("table")
-    if result.get("status") == "skipped":
-        return f"Skipped {result.get('mode')} of indexes of {table}: {result.get('reason')}"
-    changed = ", ".join(result.get("made") or result.get("dropped") or ()) or "indexes"
-    there = ", ".join(
-        f"{item.get('index')} ({item.get('state')}, {item.get('bytes', 0):,} bytes)"
-        for item in result.get("indexes") or ()
-    )
-    return (
-        f"{str(result.get('status', 'done')).capitalize()} {changed} of {table}; it has {there or 'none'}, "
-        f"{result.get('duration_s', 0):.1f} s"
-    )
-
-
-def _services_summary(result: dict[str, Any]) -> str:
-    """A line for each service, as that one's own job has it."""
-    lines = [
-        f"Services of {result.get('table')}: {result.get('status')}, {result.get('duration_s', 0):.1f} s"
-    ]
-    for name, own in (result.get("services") or {}).items():
-        if own.get("status") in ("failed", "skipped"):
-            lines.append(f"  {name} {own['status']}: {own.get('reason')}")
-        elif name == "repair":
-            lines.append(f"  repair: {', '.join(own.get('rolled_back') or ()) or 'no write'} rolled back")
-        else:
-            lines.append(f"  {name}: {summary(own)}")
-    return "\n".join(lines)
-
-
-def _sync_summary(result: dict[str, Any]) -> str:
-    if result.get("status") == "skipped":
-        return f"Skipped sync of {result.get('table')}: {result.get('reason')}"
-    entries = [
-        f"{item.get('entry')} {item.get('status')}, partitions: {item.get('partitions_added', 0):,} added, "
-        f"{item.get('partitions_moved', 0):,} moved, {item.get('partitions_dropped', 0):,} dropped"
-        for item in result.get("entries", ())
-    ]
-    return f"Synced {result.get('table')} with {result.get('catalog')}: {'; '.join(entries)}"
-
-
-_SERVICES = {
-    "services": _services_summary,
-    "compact": _compaction_summary,
-    "cluster": _clustering_summary,
-    "clean": _clean_summary,
-    "archive": _archive_summary,
-    "index": _index_summary,
-    "sync": _sync_summary,
-    "rollback": _rollback_summary,
-    "cancel": _cancel_summary,
-    "savepoint": _savepoint_summary,
-    "restore": _restore_summary,
-    "ttl": _ttl_summary,
-}

@@ -112,7 +112,7 @@ def _job(
         "engine": "local",
     }
     (run / "request.json").write_text(json.dumps(request))
-    command = [sys.executable, str(job_script(operation)), "--request", f"@{run / 'request.json'}"]
+    command = [sys.executable, str(job_script()), operation, "--request", f"@{run / 'request.json'}"]
     environ = {**os.environ, "PYTHONPATH": str(ROOT / "spark_jobs")}
     began = time.monotonic()
     process = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)

@@ -145,7 +145,7 @@ def _run(
 def _command(engine: str, run: Path, cores: int) -> list[str]:
     request = ["--request", f"@{run / 'request.json'}"]
     if engine == "local":
-        return [sys.executable, str(job_script("upsert")), *request]
+        return [sys.executable, str(job_script()), "upsert", *request]
     spark = [
         str(Path(spark_environment()["SPARK_HOME"], "bin", "spark-submit")),
         "--master",
@@ -155,4 +155,4 @@ def _command(engine: str, run: Path, cores: int) -> list[str]:
     spark += [word for item in settings.items() for word in ("--conf", "=".join(item))]
     if engine.startswith("empty"):
         return [*spark, str(run / "empty.py")]
-    return [*spark, "--py-files", str(bundle_zip()), str(job_script("upsert")), *request]
+    return [*spark, "--py-files", str(bundle_zip()), str(job_script()), "upsert", *request]

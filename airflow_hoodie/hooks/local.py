@@ -44,7 +44,7 @@ _STACK, _THREADS = 8 << 20, 4
 
 
 class HoodieLocalHook(BaseHook):
-    """Runs `hoodie/jobs/<job>.py` with this Python, its request on standard input; `run`, once per hook.
+    """Runs `hoodie/jobs/run.py <job>` with this Python, its request on standard input; `run`, once per hook.
 
     :param job: name of the job.
     :param kill_grace_seconds: time between SIGTERM and SIGKILL, in which the job cleans up.
@@ -135,7 +135,7 @@ class HoodieLocalHook(BaseHook):
 
     def _command(self) -> list[str]:
         try:
-            script = job_script(self._job)
+            script = job_script()
         except HoodieError as error:
             raise from_error(error) from error
         # the package's folder must be on the path, the jobs' own and the working directory must not
@@ -145,8 +145,8 @@ class HoodieLocalHook(BaseHook):
             else _LIMITED.format(self._memory + _STACK * _THREADS * (os.cpu_count() or 1))
         )
         boot += "import sys, runpy; sys.path[:] = [sys.argv.pop(1), *filter(None, sys.path)]; "
-        boot += f"runpy.run_module('hoodie.jobs.{self._job}', run_name='__main__', alter_sys=True)"
-        return [sys.executable, "-c", boot, str(script.parents[2]), "--request", "-"]
+        boot += "runpy.run_module('hoodie.jobs.run', run_name='__main__', alter_sys=True)"
+        return [sys.executable, "-c", boot, str(script.parents[2]), self._job, "--request", "-"]
 
     def _environment(self) -> dict[str, str]:
         sparing = _SPARING if self._memory is not None else {}

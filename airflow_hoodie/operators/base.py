@@ -251,7 +251,7 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
 
     def _submitted(self, context: Context, choice: Choice) -> dict[str, Any]:
         try:
-            script, bundle = job_script(self.job), bundle_zip()
+            script, bundle = job_script(), bundle_zip()
         except HoodieError as error:
             raise from_error(error) from error
         self._sent = self._asked(context, SPARK)

@@ -225,8 +225,7 @@ class HoodieDeferringOperator(HoodieJobOperator):
         if report is None or report.result is None:
             return None
         self.log.info("The job of an earlier try has ended with a result; nothing is submitted")
-        log_result(self.log, report.result)
-        return report.result
+        return log_result(self.log, report.result)
 
     def _submit_detached(self, cluster: ClusterManager, note: _Note) -> str:
         """Id of the new application with the note's tag."""

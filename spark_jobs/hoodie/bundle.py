@@ -1,4 +1,4 @@
-"""The `hoodie` package as one zip for `spark-submit --py-files`, and the job scripts it runs.
+"""The `hoodie` package as one zip for `spark-submit --py-files`, and the job script that it runs.
 
 The zip is deterministic: sorted entries, fixed times and modes, no compression (whose bytes depend on the
 zlib at hand). Its name carries a hash of its content, so that a name never stands for two contents and a
@@ -39,14 +39,9 @@ def package_folder() -> Path:
     return folder
 
 
-def job_script(name: str) -> Path:
-    """Path of `hoodie/jobs/<name>.py`. Raises ConfigError with the names there are."""
-    folder = package_folder() / "jobs"
-    scripts = {path.stem: path for path in sorted(folder.glob("*.py")) if not path.stem.startswith("_")}
-    try:
-        return scripts[name]
-    except KeyError:
-        raise ConfigError(f"no job {name!r}; there are {', '.join(scripts) or 'none'}", name=name) from None
+def job_script() -> Path:
+    """Path of `hoodie/jobs/run.py`, which runs every job."""
+    return package_folder() / "jobs" / "run.py"
 
 
 def bundle_zip(folder: str | os.PathLike[str] | None = None) -> Path:

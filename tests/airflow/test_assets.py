@@ -317,7 +317,7 @@ def test_events_of_a_write_in_airflow(
 
     from airflow_hoodie.operators import base
 
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "run.py")
     path = str(tmp_path / "orders")
     run = load_dag(SOURCE.format(path=path, binary=str(committing.path))).test()
     assert run.state == "success"

@@ -31,7 +31,7 @@ SORT = "hoodie.clustering.plan.strategy.sort.columns"
 
 @pytest.fixture(autouse=True)
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / "jobs" / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "jobs" / "run.py")
 
 
 @pytest.fixture
@@ -58,30 +58,26 @@ def test_the_request_and_the_result(
     task = operator(fake, table, mode="execute", instant=T, options={SORT: "city"}, extra_metadata={"by": 7})
     assert task.execute(context={}) == RESULT
     args = fake.call()["args"]
-    assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "cluster.py")
+    assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "run.py")
     request = fake.request()
     assert (request["operation"], request["mode"], request["instant"]) == ("cluster", "execute", T)
     assert (request["options"][SORT], request["extra_metadata"]) == ("city", {"by": "7"})
-    assert f"Clustered orders, {T}: 4 file groups in 1 groups, 1 files and 4,321 bytes written" in logged()
+    assert "cluster orders" in logged()
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    "change",
     [
-        ({"status": "scheduled", "clustered": []}, f"Scheduled clustering {T} of orders: 4 file groups"),
-        (
-            {"status": "skipped", "clustered": [], "scheduled": "", "reason": "no file is small"},
-            "Skipped the clustering of orders: no file is small",
-        ),
+        {"status": "scheduled", "clustered": []},
+        {"status": "skipped", "clustered": [], "scheduled": "", "reason": "nothing is due"},
     ],
 )
 def test_the_other_outcomes_are_no_failures(
-    change: dict[str, Any], said: str, fake: FakeSubmit, table: HoodieTable, logged: Callable[[], str]
+    change: dict[str, Any], fake: FakeSubmit, table: HoodieTable, logged: Callable[[], str]
 ) -> None:
-    fake.body(f'say("RESULT", { ({**RESULT, **change})!r})')
-    result = operator(fake, table).execute(context={})
-    assert result["status"] == change["status"]
-    assert said in logged()
+    fake.body(f'say("RESULT", { ({**RESULT, **change, "summary": "its text"})!r})')
+    assert operator(fake, table).execute(context={}) == {**RESULT, **change}
+    assert "its text" in logged()
 
 
 def test_what_is_wrong_fails_when_the_dag_is_read(fake: FakeSubmit, table: HoodieTable) -> None:

@@ -165,7 +165,7 @@ def test_the_test_button(connect: Connect, tmp_path: Path) -> None:
 def test_an_operator_submits_with_what_the_connection_says(
     connect: Connect, committing: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / "jobs" / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "jobs" / "run.py")
     connect("spark_lake", "spark", **{"deploy-mode": "client"})
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_LAKE", '{"conn_type": "spark", "host": "local[3]"}')
     options = {"hoodie.parquet.compression.codec": "snappy"}

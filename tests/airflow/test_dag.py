@@ -56,7 +56,7 @@ def states(run: Any) -> dict[str, str]:
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from airflow_hoodie.operators import base
 
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "run.py")
 
 
 def test_upsert_then_sensor(load_dag: Callable[[str], Any], committing: FakeSubmit, tmp_path: Path) -> None:

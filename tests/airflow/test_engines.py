@@ -247,7 +247,7 @@ def test_a_quality_gate_needs_duckdb(
 @pytest.fixture
 def spark(fake: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """Arguments of a job that is submitted, to a fake spark-submit that writes."""
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "run.py")
     fake.body(JOB)
     return {"engine": "spark", "master": "local[2]", "spark_binary": str(fake.path), "name": "x"}
 

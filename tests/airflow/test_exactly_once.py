@@ -72,7 +72,7 @@ def context(day: datetime | None = DAY, run_id: str = "scheduled__1", map_index:
 
 @pytest.fixture
 def job(fake: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeSubmit:
-    monkeypatch.setattr("airflow_hoodie.operators.base.job_script", lambda name: tmp_path / f"{name}.py")
+    monkeypatch.setattr("airflow_hoodie.operators.base.job_script", lambda: tmp_path / "run.py")
     monkeypatch.setattr(UpsertOperator, "template_fields", ())
     return fake.body(JOB)
 

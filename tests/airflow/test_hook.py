@@ -6,6 +6,7 @@ import importlib.util
 import json
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from airflow_hoodie.compat import spark_provider
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
-from airflow_hoodie.job_output import parse_marker, summary
+from airflow_hoodie.job_output import parse_marker
 from airflow_hoodie.operators.write import UpsertOperator
 
 from .conftest import FakeSubmit
@@ -261,16 +262,26 @@ def test_a_job_without_a_request_is_known_by_its_markers(fake: FakeSubmit) -> No
     assert hook.result == {"instant": "t"}
 
 
-def test_summary_of_little_and_of_much() -> None:
-    assert summary({}).startswith("Done write None to None: 0 inserted")
-    text = summary(
-        {"status": "committed", "operation": "upsert", "instant": "20260101000000000", "table": "orders",
-         "num_inserts": 1234, "num_updates": 5, "partitions": ["a", "b"], "num_files": 2, "duration_s": 1.26}
-    )  # fmt: skip
-    assert text == (
-        "Committed upsert 20260101000000000 to orders: 1,234 inserted, 5 updated, 0 deleted in 2 partitions, "
-        "2 files, 0 bytes, 1.3 s"
+def test_the_log_has_the_text_of_the_job(fake: FakeSubmit, logged: Callable[[], str]) -> None:
+    """The result that the task returns has not."""
+    fake.body(
+        """say("RESULT", {"operation": "clean", "table": "t", "status": "cleaned", "summary": "Did it"})"""
     )
+    hook = HoodieSparkSubmitHook(
+        master="local[2]", spark_binary=str(fake.path), application_args=["--request", "{}"]
+    )
+    hook.submit("job.py")
+    assert hook.result == {"operation": "clean", "table": "t", "status": "cleaned"}
+    assert "Did it" in logged()
+
+
+def test_a_job_without_a_text(fake: FakeSubmit, logged: Callable[[], str]) -> None:
+    fake.body("""say("RESULT", {"operation": "clean", "table": "t", "status": "cleaned"})""")
+    hook = HoodieSparkSubmitHook(
+        master="local[2]", spark_binary=str(fake.path), application_args=["--request", "{}"]
+    )
+    hook.submit("job.py")
+    assert "clean t cleaned" in logged()
 
 
 def test_secrets_are_masked_in_the_log() -> None:

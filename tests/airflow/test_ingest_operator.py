@@ -15,7 +15,6 @@ import pytest
 import hoodie
 from airflow_hoodie import HoodieTable, IngestOperator
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.job_output import summary
 
 from .test_dag import states
 
@@ -102,10 +101,6 @@ def test_the_error_table_is_named_by_a_path_or_by_settings(given: dict[str, Any]
     assert task.auto_choice().engine == "local"
 
 
-def test_the_log_counts_bad_rows() -> None:
-    assert "2 bad rows set aside" in summary({"status": "committed", "num_bad_rows": 2})
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [
@@ -131,8 +126,3 @@ def test_an_empty_source_is_no_reason_for_spark(tmp_path: Path) -> None:
     task.resolve()
     assert task.auto_choice().engine == "local"
     task.check_before_spark({"path": str(tmp_path / "in")})
-
-
-def test_the_log_says_that_nothing_is_new() -> None:
-    result = {"status": "nothing_new", "operation": "upsert", "table": "", "base_path": "/lake/t"}
-    assert summary(result) == "No new file for /lake/t; nothing was written"

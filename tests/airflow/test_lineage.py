@@ -175,7 +175,7 @@ def test_parent_job_information_reaches_spark(
         return {**properties, "spark.openlineage.parentJobName": "dag.task"}
 
     monkeypatch.setattr(spark_submit, "inject_parent_job_information_into_spark_properties", inject)
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "run.py")
     task = UpsertOperator(
         task_id="w", table=table, source="/in", master="local[2]", spark_binary=str(committing.path),
         name="n", exactly_once=False, openlineage_inject_parent_job_info=True,

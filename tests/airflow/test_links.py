@@ -61,7 +61,7 @@ def test_links_are_there_while_the_job_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Before its commit, which this job does not come to. Afterwards the port may be another job's."""
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "run.py")
     connection = {"conn_type": "spark", "host": "local[2]", "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
     fake.body(WITH_UI % said + '    say("ERROR", {"code": "job", "message": "it broke"})\n    sys.exit(1)')

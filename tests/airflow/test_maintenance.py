@@ -68,9 +68,8 @@ def test_all_services_on_the_worker(tmp_path: Path, logged: Callable[[], str]) -
     assert result["services"]["clean"]["num_files"] == 3
     assert "files" not in result["services"]["clean"]
     said = logged()
-    assert "Services of orders: done" in said
-    assert "  compaction: Compacted orders, " in said
-    assert "  repair skipped: no write has failed, and nothing is left over" in said
+    assert "compaction: Compacted orders: " in said
+    assert "repair: nothing to do: no write has failed, and nothing is left over" in said
     again = run(MaintenanceOperator(task_id="m", table=table, options=SETTINGS, engine="local"))
     assert (again["status"], again["done"]) == ("skipped", [])
 
@@ -109,7 +108,7 @@ def test_a_service_that_fails_fails_the_task_and_not_the_others(tmp_path: Path) 
 def test_by_spark_submit(
     fake: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], str]
 ) -> None:
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / "jobs" / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "jobs" / "run.py")
     answer = {"operation": "services", "status": "skipped", "table": "orders", "services": {}, "failed": []}
     fake.body(f'say("RESULT", {answer!r})')
     table = HoodieTable(name="orders", path=str(tmp_path / "orders"), record_keys="id")
@@ -119,7 +118,7 @@ def test_by_spark_submit(
     )  # fmt: skip
     assert run(task) == answer
     args = fake.call()["args"]
-    assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "services.py")
+    assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "run.py")
     request = fake.request()
     assert request.pop("options").items() >= table.options_for("services").items()
     assert request == {

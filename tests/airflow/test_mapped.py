@@ -93,7 +93,7 @@ def jobs(committing: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     def command(self: HoodieLocalHook) -> list[str]:
         return [str(committing.path), "--request", "-"]
 
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "run.py")
     monkeypatch.setattr(HoodieLocalHook, "_command", command)
 
 

@@ -49,7 +49,7 @@ WRITE_RESULT_KEYS = {
 @pytest.fixture(autouse=True)
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Scripts by name, whether the real ones exist or not."""
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / "jobs" / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "jobs" / "run.py")
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_the_request(
     run(task)
     operation = {UpsertOperator: "upsert", InsertOperator: "insert", BulkInsertOperator: "bulk_insert"}[kind]
     args = committing.call()["args"]
-    assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / f"{operation}.py")
+    assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "run.py")
     assert committing.request() == {
         "table": table.path,
         "operation": operation,

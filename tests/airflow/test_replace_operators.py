@@ -72,7 +72,7 @@ def test_the_request(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / "jobs" / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "jobs" / "run.py")
     table = HoodieTable(
         name="orders", path=str(tmp_path / "orders"), record_keys="id", partition_fields="day"
     )
@@ -82,7 +82,7 @@ def test_the_request(
     )  # fmt: skip
     assert task.execute(context={})["operation"] == operation
     args = committing.call()["args"]
-    assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / f"{operation}.py")
+    assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "run.py")
     request = committing.request()
     assert table.options_for(operation).items() <= request.pop("options").items()
     assert request == {
@@ -166,7 +166,7 @@ def test_templates_reach_the_job(table: HoodieTable) -> None:
 def test_by_spark_submit(
     fake: FakeSubmit, table: HoodieTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "job_script", lambda name: tmp_path / "jobs" / f"{name}.py")
+    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "jobs" / "run.py")
     fake.body('say("RESULT", {"operation": "delete_partition", "status": "committed"})')
     task = drop(
         table, "2026-01-01", missing_ok=True, token="mine", engine="spark", master="local[2]",

@@ -196,7 +196,7 @@ def test_a_dag_with_secrets(
     log = logged()
     assert "said:" in log
     assert fake.request()["options"]["hoodie.datasource.hive_sync.password"] == PLANTS["OPTION"]
-    assert any("hoodie.jobs.clean" in line for line in lines)
+    assert any("hoodie.jobs.run" in line for line in lines)
     assert any("--request @" in line for line in lines)
     assert found(lines) == []
     assert found([log, *files(HOME / "logs")]) == []

@@ -294,7 +294,7 @@ def test_what_a_dag_leaves_behind(
     states = {task.task_id: str(task.state) for task in run.get_task_instances()}
     assert states == {"write": "success", "wait": "success", "bad": "failed"}
     assert store.signers == {KEY}
-    assert any("hoodie.jobs.upsert" in line for line in lines)
+    assert any("hoodie.jobs.run" in line for line in lines)
     with contextlib.closing(sqlite3.connect(HOME / "airflow.db")) as connection:
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         rows = [str(row) for (name,) in names for row in connection.execute(f'SELECT * FROM "{name}"')]

@@ -17,7 +17,6 @@ import hoodie
 import hoodie.services
 from hoodie.cli.command import main as command
 from hoodie.jobs._main import main as job
-from hoodie.jobs._main import operations
 from hoodie.services import catalogue, pages
 from hoodie.services.catalogue import planned, public
 from hoodie.services.description import Lazy, Service
@@ -147,7 +146,6 @@ def test_the_operator_takes_what_the_service_is_asked(
 ) -> None:
     monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
     import airflow_hoodie
-    from airflow_hoodie import job_output
 
     assert service.operator in airflow_hoodie.__all__
     operator: Any = getattr(airflow_hoodie, service.operator)
@@ -156,20 +154,6 @@ def test_the_operator_takes_what_the_service_is_asked(
     assert set(service.request.own()) <= taken
     texts = {name for name, item in service.request.own().items() if item.default is not False}
     assert texts <= set(operator.template_fields)
-    assert service.name in job_output._SERVICES
-
-
-def test_every_job_has_a_script_of_its_name() -> None:
-    scripts = {path.stem: path.read_text() for path in JOBS.glob("[!_]*.py")}
-    generic = scripts.pop("run")
-    assert "main(sys.argv[1]" in generic
-    assert sorted(scripts) == operations()
-    assert {
-        text.split('"""')[2].replace(f'main("{name}")', "main(NAME)") for name, text in scripts.items()
-    } == {
-        "\n\nfrom __future__ import annotations\n\nimport sys\n\nfrom hoodie.jobs._main import main\n\n"
-        'if __name__ == "__main__":\n    sys.exit(main(NAME))\n'
-    }
 
 
 def test_the_table_of_services_is_fresh() -> None:

@@ -100,8 +100,8 @@ class _Jobs:
         request = {"table": self._table, **fields}
         request["options"] = {**self._options, **fields.get("options", {})}
         (self._folder / "request.json").write_text(json.dumps(request))
-        given = ("--request", f"@{self._folder / 'request.json'}")
-        command = self._spark.submit(job_script(job), *given, zipped=self._zip, conf={})
+        given = (job, "--request", f"@{self._folder / 'request.json'}")
+        command = self._spark.submit(job_script(), *given, zipped=self._zip, conf={})
         log = self._folder / f"{job}.log"
         with log.open("wb") as errors:
             process = subprocess.Popen(

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from hoodie import bundle
-from hoodie.errors import ConfigError
 
 
 @pytest.fixture
@@ -27,7 +26,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "codec/__init__.py": "",
         "codec/schemas/commit.avsc": "{}",
         "jobs/__init__.py": "",
-        "jobs/upsert.py": "",
+        "jobs/run.py": "",
         "jobs/_main.py": "",
         "codec/__pycache__/x.cpython-311.pyc": "no",
         "stale.pyc": "no",
@@ -49,7 +48,7 @@ def test_holds_sources_and_schemas_and_nothing_compiled(package: Path, tmp_path:
         "hoodie/errors.py",
         "hoodie/jobs/__init__.py",
         "hoodie/jobs/_main.py",
-        "hoodie/jobs/upsert.py",
+        "hoodie/jobs/run.py",
     ]
     assert "hoodie/codec/schemas/" in names
 
@@ -150,11 +149,8 @@ def test_the_usual_cache(package: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert bundle.bundle_zip() == path
 
 
-def test_job_scripts(package: Path) -> None:
-    assert bundle.job_script("upsert") == package / "jobs" / "upsert.py"
-    for name in ("upserd", "_main", "__init__", "../errors", ""):
-        with pytest.raises(ConfigError, match=r"no job .*there are upsert"):
-            bundle.job_script(name)
+def test_the_job_script(package: Path) -> None:
+    assert bundle.job_script() == package / "jobs" / "run.py"
 
 
 def test_the_real_package_is_complete_and_imports_from_the_zip(tmp_path: Path) -> None:

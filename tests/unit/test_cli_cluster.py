@@ -13,7 +13,6 @@ import pytest
 import hoodie
 from hoodie.backend.local import LocalBackend
 from hoodie.backend.spark import SparkBackend
-from hoodie.bundle import job_script
 from hoodie.jobs import _main
 from tests.support.cli import Run, said
 from tests.unit.write.support import listing
@@ -111,4 +110,3 @@ def test_the_job_reports_its_result(run: Run, job: Callable[[Any], Any]) -> None
     assert "files" not in result
     code, kind, error = job({"table": "t", "mode": "execute", "instant": "1"})
     assert (code, kind, error["code"]) == (1, "HOODIE_ERROR", "configuration")
-    assert job_script("cluster").exists()

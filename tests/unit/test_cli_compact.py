@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import runpy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import pytest
 import hoodie
 from hoodie.backend.local import LocalBackend
 from hoodie.backend.spark import SparkBackend
-from hoodie.bundle import job_script
 from hoodie.cli import main
 from hoodie.jobs import _main
 from tests.support.cli import Run, said
@@ -180,16 +178,3 @@ def test_bad_requests(run: Run, job: Callable[[Any], Any], request_: Any, messag
     kind, error = lines[-1]
     assert (kind, error["code"]) == ("HOODIE_ERROR", "configuration")
     assert message in error["message"]
-
-
-def test_the_script_leaves_with_the_code_of_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    names: list[str] = []
-
-    def main(name: str) -> int:
-        names.append(name)
-        return 7
-
-    monkeypatch.setattr(_main, "main", main)
-    with pytest.raises(SystemExit) as left:
-        runpy.run_path(str(job_script("compact")), run_name="__main__")
-    assert (names, left.value.code) == (["compact"], 7)

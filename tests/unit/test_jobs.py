@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import os
+import runpy
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -235,9 +237,22 @@ def test_a_secret_is_not_committed(job: Callable[[Any], tuple[int, Lines]]) -> N
         assert not Path("t").exists()
 
 
-def test_each_job_does_its_operation() -> None:
-    for operation in ("upsert", "insert", "bulk_insert"):
-        assert f'main("{operation}")' in job_script(operation).read_text()
+@pytest.mark.parametrize("named", [True, False], ids=["by an argument", "by the request"])
+def test_the_script_runs_the_job_that_is_named(
+    named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves with the code of the job."""
+    monkeypatch.chdir(tmp_path)
+    Path("in.csv").write_text("id\n1\n")
+    done = []
+    for expected, request in ((0, REQUEST), (1, {**REQUEST, "operation": "clean"})):
+        request = request if named else {"operation": "insert", **request}
+        arguments = [*(["insert"] if named else []), "--request", json.dumps(request)]
+        monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+        with pytest.raises(SystemExit) as left:
+            runpy.run_path(str(job_script()), run_name="__main__")
+        done.append((expected, left.value.code))
+    assert all(expected == code for expected, code in done)
 
 
 @pytest.mark.spark
@@ -265,7 +280,7 @@ def test_a_job_through_spark_submit(tmp_path: Path) -> None:
         f"{home}/bin/spark-submit",
         *["--master", "local[1]", "--conf", "spark.sql.codegen.wholeStage=true"],
         *["--conf", "spark.sql.codegen.factoryMode=FALLBACK"],  # Spark's defaults: code is generated
-        *["--py-files", str(bundle_zip(tmp_path / "zip")), str(job_script("upsert"))],
+        *["--py-files", str(bundle_zip(tmp_path / "zip")), str(job_script()), "upsert"],
         *["--request", json.dumps(request)],
     ]
     environ = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}

@@ -1,4 +1,4 @@
-"""What every job script runs: one write or service, described by `--request`, reported on stdout.
+"""What the job script runs: one write or service, described by `--request`, reported on stdout.
 
 `--request @file` reads the request, a JSON object, from a file, `--request -` from standard input. As JSON on
 the command line it works, too, but other users of the machine see it there.
@@ -26,7 +26,7 @@ Request of `services`: {"table": path, "operation": "services", "services": [nam
 Spark starts when a service has work for it. The exit code is 0, and the result names the services that
 failed.
 Jobs whose engine is local, and those that distribute no work, need no Spark: they run as well as
-`python -m hoodie.jobs.clean --request JSON`.
+`python -m hoodie.jobs.run clean --request JSON`.
 
 Any request may have a "nonce": a text that each HOODIE_* line carries, as in `HOODIE_RESULT:nonce {json}`.
 The hooks make one up for each job, and take no other line for the job's. And it may have a "result_tag", by
@@ -36,7 +36,8 @@ the lines. A job that finds a result of its tag has nothing to do: a cluster sta
 Lines on stdout, each `MARKER {json}`, without the request's secrets (hoodie.mask):
     HOODIE_PROGRESS {"step", "text"}     any number; that of Spark's application has its "application_id" and,
                                          if it has one, the address of its "spark_ui"
-    HOODIE_RESULT   WriteResult or the service's result    once, after the commit; exit code 0
+    HOODIE_RESULT   WriteResult or the service's result    once, after the commit; exit code 0. Its "summary"
+                                         is the text that the command line prints
     HOODIE_ERROR    {"code", "message", "values"}    once instead; exit code 1
 SIGTERM ends the job with exit code 143 after the write was withdrawn; a job that is killed otherwise leaves
 a pending instant, which the next write rolls back.
@@ -56,6 +57,8 @@ from typing import Any
 
 import hoodie
 from hoodie.backend import BACKENDS, Backend
+from hoodie.cli import write
+from hoodie.cli.maintenance import run_text
 from hoodie.errors import ConfigError, HoodieError, JobError
 from hoodie.jobs._output import Output, earlier_result, kept_by, request_text
 from hoodie.progress import ProgressCallback
@@ -66,6 +69,7 @@ from hoodie.source import Source
 from hoodie.source.fingerprint import partition_source, statement_source, token_metadata, transform_source
 from hoodie.source.target import target_schema
 from hoodie.statements.words import is_call, is_statement
+from hoodie.text import visible_in
 from hoodie.write.operation import Operation
 
 #: what Python says where there is no memory for a stack
@@ -74,8 +78,10 @@ _NONCE = re.compile(r"[A-Za-z0-9]{0,64}")
 
 
 def main(operation: str, arguments: Sequence[str] | None = None) -> int:
-    """Run a job; the exit code. Never raises but SystemExit on SIGTERM."""
-    parser = argparse.ArgumentParser(description=f"{operation} a table; see hoodie.jobs._main")
+    """Run a job, "" for the one that the request names; the exit code. Raises nothing but SystemExit, on
+    SIGTERM.
+    """
+    parser = argparse.ArgumentParser(description=f"{operation or 'job of'} a table; see hoodie.jobs._main")
     parser.add_argument("--request", required=True, help="JSON, @file, or - for standard input")
     given: str = parser.parse_args(arguments).request
     out, read = Output(), dict[str, Any]()
@@ -85,13 +91,14 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
             out.mask.learn(read)
             out.nonce = _nonce(read)
             out.kept = kept_by(read)
-            request = parse_request(read, operation)
+            request = parse_request(read, operation or str(read.get("operation") or ""))
             if out.kept is not None and (done := earlier_result(out.kept)) is not None:
                 out.emit("RESULT", done)
                 return 0
             with _chosen(request).started() as backend:
                 tell_application(backend, out)
                 result = run(backend, request, out.progress)
+                summary = text_of(request["operation"], result)
         except HoodieError as error:
             out.error(error.to_dict())
             return 1
@@ -102,7 +109,7 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
             out.traceback(traceback.format_exc())
             out.error(JobError(f"the job failed: {type(error).__name__}: {error}").to_dict())
             return 1
-    out.result(result)
+    out.result({**_without_files(result), "summary": summary})
     return 0
 
 
@@ -250,7 +257,7 @@ def _services(backend: Backend, request: Mapping[str, Any], progress: ProgressCa
         def started() -> Backend:
             return stack.enter_context(kind.started())
 
-        result = hoodie.run_services(
+        return hoodie.run_services(
             request["table"],
             only=request["services"],
             options=request["options"] or {},
@@ -259,9 +266,6 @@ def _services(backend: Backend, request: Mapping[str, Any], progress: ProgressCa
             spark=started,
             progress=progress,
         ).to_dict()
-    for own in result["services"].values():
-        own.pop("files", None)  # as of one service
-    return result
 
 
 _WRITES = Kind(
@@ -395,12 +399,25 @@ def _run_service(
         progress=progress,
         **given,
     )
-    return _without_files(service.run(asked).to_dict())
+    return service.run(asked).to_dict()
+
+
+def text_of(operation: str, result: Mapping[str, Any]) -> str:
+    """The result for people, as the command line says it, its texts visible; of a dry run the first line."""
+    known: dict[str, Callable[[dict[str, Any]], str]] = {"ingest": write.ingested, "services": run_text}
+    service = public().get(operation)
+    text = (service.text if service else known.get(operation, write.summary))(
+        visible_in({**result, "warnings": []})
+    )
+    return text.partition("\n")[0] if result.get("dry_run") or result["status"] == "planned" else text
 
 
 def _without_files(result: Mapping[str, Any]) -> dict[str, Any]:
     """The result as a job prints it: there may be thousands of names of files, and the timeline has them."""
-    return {name: value for name, value in result.items() if name not in ("files", "voided")}
+    left = {name: value for name, value in result.items() if name not in ("files", "voided")}
+    if isinstance(left.get("services"), Mapping):
+        left["services"] = {name: _without_files(own) for name, own in left["services"].items()}
+    return left
 
 
 def _chosen(request: Mapping[str, Any]) -> type[Backend]:

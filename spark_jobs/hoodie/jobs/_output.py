@@ -16,7 +16,7 @@ from hoodie.mask import Mask
 from hoodie.timeline.job_reports import JobReport, KeptReport, checked_tag
 
 #: free texts of a result; its other fields are names and numbers, which stay as they are
-_TEXTS = ("warnings", "reason", "comments", "error")
+_TEXTS = ("warnings", "reason", "comments", "error", "summary")
 
 
 def kept_by(request: dict[str, Any]) -> KeptReport | None:

@@ -1,4 +1,6 @@
-"""Runs the job that its first argument names, such as `clean`; see hoodie.jobs._main."""
+"""The job script: runs the job that its first argument names, such as `clean`, or else the request's
+`operation`; see hoodie.jobs._main.
+"""
 
 from __future__ import annotations
 
@@ -7,4 +9,6 @@ import sys
 from hoodie.jobs._main import main
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "", sys.argv[2:]))
+    arguments = sys.argv[1:]
+    named = arguments and not arguments[0].startswith("-")
+    sys.exit(main(arguments.pop(0) if named else "", arguments))

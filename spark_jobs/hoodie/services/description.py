@@ -46,10 +46,10 @@ class Turn:
 class Service:
     """One service of a table.
 
-    name: of its job (`hoodie/jobs/<name>.py`) and its command. doc: what it does, in one line. request: the
-    class of its requests. run: carries a request out. text: formats a result's dict for people. turn: its
-    turn in the planner, None where the planner leaves it out. function, operator: its names in the Python API
-    and in Airflow. public: False for a service without a job and a command, which only the planner runs.
+    name: of its job and its command. doc: what it does, in one line. request: the class of its requests. run:
+    carries a request out. text: formats a result's dict for people. turn: its turn in the planner, None where
+    the planner leaves it out. function, operator: its names in the Python API and in Airflow. public: False
+    for a service without a job and a command, which only the planner runs.
     """
 
     name: str
