@@ -111,7 +111,7 @@ def golden_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def later_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Timelines that Apache Hudi 1.2.0 wrote: `1.2.0-{v8,v9}/<name>/{table,meta.json}` (see data/golden)."""
-    return unpacked(DATA / "golden/later.tar.xz", tmp_path_factory)
+    return unpacked(DATA / "golden/later.tar.xz", tmp_path_factory, DATA / "golden/slices.tar.xz")
 
 
 @pytest.fixture(scope="session")

@@ -158,7 +158,7 @@ def strangers(path: str) -> list[str]:
     known = {item["instant"] for item in [*active, *hoodie.instants(path, archived=True)]}
     for file in Path(path).glob("*/*"):
         base, log = BaseFileName.parse(file.name), LogFileName.parse(file.name)
-        if (base and base.instant not in known) or (log and log.base_instant not in known):
+        if (base and base.instant not in known) or (log and log.instant not in known):
             wrong.append(file.name)
     marks = [*Path(path, ".hoodie/.temp").iterdir(), *Path(path, ".hoodie/.heartbeat").iterdir()]
     return wrong + [mark.name for mark in marks if mark.name not in asked]

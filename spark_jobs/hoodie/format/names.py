@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 from hoodie.errors import TableError
@@ -49,10 +49,13 @@ class BaseFileName:
 
 @dataclass(frozen=True)
 class LogFileName:
-    """`.<fileId>_<baseInstant>.log.<version>_<writeToken>[.cdc]`; very old files have no token."""
+    """`.<fileId>_<instant>.log.<version>_<writeToken>[.cdc]`; very old files have no token.
+
+    `table.slicing` says what the instant of a log file means.
+    """
 
     file_id: str
-    base_instant: InstantTime
+    instant: InstantTime
     version: int
     token: str | None = None
     cdc: bool = False
@@ -67,12 +70,17 @@ class LogFileName:
 
     def __str__(self) -> str:
         token = f"_{self.token}" if self.token else ""
-        return f".{self.file_id}_{self.base_instant}.log.{self.version}{token}{'.cdc' if self.cdc else ''}"
+        return f".{self.file_id}_{self.instant}.log.{self.version}{token}{'.cdc' if self.cdc else ''}"
 
     @property
     def order(self) -> tuple[str, int, str]:
         """Blocks of a slice are read file by file in this order."""
-        return str(self.base_instant), self.version, self.token or ""
+        return str(self.instant), self.version, self.token or ""
+
+    @property
+    def following(self) -> LogFileName:
+        """Of the next version, for where this name is taken."""
+        return replace(self, version=self.version + 1)
 
 
 def new_file_prefix() -> str:

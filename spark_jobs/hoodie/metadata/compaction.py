@@ -110,7 +110,7 @@ def _slices(table: WrittenTable, instant: Instant, plan: CompactionPlan) -> Iter
             item, log = items.get(name), LogFileName.parse(name)
             if item is None or log is None or log.file_id != id_:
                 raise _lacks(table, instant, join(folder, name))
-            logs.append(LogFile.of(folder, item.path, log, item.size))
+            logs.append(LogFile.of(folder, item.path, log, item.size, operation.base_instant))
         if operation.base_name:
             item, found = items.get(operation.base_name), BaseFileName.parse(operation.base_name, HFILE)
             if item is None or found is None or found.file_id != id_:

@@ -17,11 +17,12 @@ from hoodie.format.hfile_records import write_cells
 from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
-from hoodie.format.names import LogFileName, join
+from hoodie.format.names import join
 from hoodie.metadata.record_schema import commit_schema, record_schema
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.table import Partition
 from hoodie.metadata.written_table import WrittenTable, at_once, new_options
+from hoodie.table.slicing import slicing_of
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import (
     SCHEMA_KEY,
@@ -110,9 +111,9 @@ def _write(table: WrittenTable, instant: InstantTime, numbered: tuple[int, _Part
     """The log file of one file group: rows, then deletes."""
     number, part = numbered
     slice_ = part.slice
-    wanted = LogFileName(slice_.file_id, slice_.instant, slice_.next_version, f"{number}-1-1")
+    wanted = slice_.new_log(slicing_of(table.timeline), instant, f"{number}-1-1")
     name, size = table.write_log(slice_.partition, wanted, partial(_write_blocks, instant, part))
-    own = [log.name for log in slice_.logs if log.base_instant == slice_.instant]
+    own = [log.name for log in slice_.own_logs]
     begun = slice_.base is not None and slice_.base.instant == slice_.instant
     return WriteStat(
         file_id=slice_.file_id,

@@ -18,6 +18,7 @@ from hoodie.format.log_block import BlockType, rollback_headers
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, instant_time, join
 from hoodie.metadata.instants import is_indexing, is_making
 from hoodie.metadata.written_table import WrittenTable
+from hoodie.table.slicing import Slicing, slicing_of
 from hoodie.table.view import LogFile, log_files
 from hoodie.timeline.commit import WriteStat
 from hoodie.timeline.instant import Action, Instant, State
@@ -81,23 +82,23 @@ def roll_back_pending(table: WrittenTable) -> None:
 
 def _requests(table: WrittenTable, target: Instant) -> Iterator[RollbackRequest]:
     """Where blocks of the deltacommit may be: it says so before it writes the first one."""
-    data = table.timeline.read(target, table.storage)
+    data, slicing = table.timeline.read(target, table.storage), slicing_of(table.timeline)
     for partition, stats in table.timeline.intended(target, data).partition_to_write_stats.items():
         for stat in stats:
-            base_instant = _base_instant(stat)
-            if stat.file_id and base_instant:
+            slice_ = _slice(stat, slicing)
+            if stat.file_id and slice_:
                 # without a name the plan says that the file group has blocks to take back
                 path = join(table.base_path, stat.path or partition)
                 size = max(1, stat.total_write_bytes)
-                yield RollbackRequest(partition, stat.file_id, base_instant, (), {path: size})
+                yield RollbackRequest(partition, stat.file_id, slice_, (), {path: size})
 
 
-def _base_instant(stat: WriteStat) -> InstantTime | None:
-    """Of the slice whose log was written to; None for a base file."""
+def _slice(stat: WriteStat, slicing: Slicing) -> InstantTime | None:
+    """The base instant of the slice whose log was written to; None for a base file."""
     if stat.path is None:
         return None if stat.is_new_file_group else instant_time(stat.prev_commit, "prevCommit")
     name = LogFileName.parse(stat.path.rpartition("/")[2])
-    return name.base_instant if name else None
+    return slicing.slice_of(name) if name else None
 
 
 def _execute(table: WrittenTable, rollback: Instant, plan: RollbackPlan) -> None:
@@ -135,7 +136,7 @@ def _undo(
                 table.storage.delete_many([join(table.base_path, partition, name)])
                 deleted.append(path)
         if request.log_blocks_to_delete and request.file_id and request.latest_base_instant:
-            logs = log_files(listing.files, partition)
+            logs = log_files(slicing_of(table.timeline), listing.files, partition)
             key = (request.file_id, request.latest_base_instant)
             path, size = _take_back(table, at, target, partition, key, logs)
             written[path] = size
@@ -153,8 +154,8 @@ def _take_back(
     logs: list[LogFile],
 ) -> tuple[str, int]:
     """Path and size of the log file with the command block."""
-    versions = [log.version for log in logs if (log.file_id, log.base_instant) == slice_]
-    name = LogFileName(*slice_, max(versions, default=0) + 1, _TOKEN)
+    mine = (log for log in logs if (log.file_id, log.slice) == slice_)
+    name = slicing_of(table.timeline).new_log(*slice_, at, _TOKEN, mine)
     headers = rollback_headers(at, target)
     name, size = table.write_log(partition, name, lambda log: log.append(BlockType.COMMAND, headers))
     return join(table.base_path, partition, str(name)), size

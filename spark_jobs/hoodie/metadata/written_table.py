@@ -156,7 +156,7 @@ class WrittenTable:
                     write(log)
                     return name, log.close()
             except AlreadyExists:
-                name = replace(name, version=name.version + 1)
+                name = name.following
 
     @contextmanager
     def new_file(self, path: str, *, exclusive: bool = False) -> Iterator[Output]:

@@ -38,7 +38,7 @@ from hoodie.table.features import keeps_changes
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.properties import TableProperties
 from hoodie.table.table_schema import TableSchema
-from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView, file_slices
+from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView, file_slices, with_input
 from hoodie.timeline.commit import KEEPS_SCHEMA, CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
@@ -283,14 +283,15 @@ class _Planner:
     ) -> Change:
         """Of rows and deletes that were appended to a slice's logs."""
         names = [stat.file_name for stat in stats]
-        parsed = [LogFileName.parse(name) for name in names]
-        base_instant = max((name.base_instant for name in parsed if name is not None), key=REQUESTED.key)
+        parsed = [name for name in map(LogFileName.parse, names) if name is not None]
+        begun = [item.instant for item in self._folder(partition).slices.get(file_id, ())]
+        slice_ = max((self.snapshot.slicing.slice_of(name, begun) for name in parsed), key=REQUESTED.key)
         for stat in stats:
             for name in (stat.file_name, stat.base_file or "", *(stat.log_files or ())):
                 if name:
                     self._file(instant, partition, name.rpartition("/")[2])
-        after = self._state(partition, file_id, base_instant)
-        if after is None or after.instant != base_instant or self._lost_base(after):
+        after = self._state(partition, file_id, slice_)
+        if after is None or after.instant != slice_ or self._lost_base(after):
             raise self._gone(instant, f"the base file of {join(partition, names[0])}")
         return Change(
             instant=instant,
@@ -318,8 +319,7 @@ class _Planner:
         newest, *older = found
         pending = self.snapshot.compacting.get((partition, file_id)) == newest.instant
         if newest.base is None and older and pending:
-            logs = (*older[0].logs, *newest.logs)
-            return FileSlice(partition, file_id, newest.instant, older[0].base, logs)
+            return with_input(newest, older[0])
         return newest
 
     def _lost_base(self, item: FileSlice) -> bool:
@@ -350,7 +350,8 @@ class _Planner:
         item, parsed = self._file(instant, partition, name), LogFileName.parse(name)
         if parsed is None:
             raise TableError(f"{item.path} of commit {instant} is no log file", path=item.path)
-        return LogFile.of(partition, item.path, parsed, item.size)
+        slice_ = self.snapshot.slicing.slice_of(parsed)
+        return LogFile.of(partition, item.path, parsed, item.size, slice_)
 
     def _file(self, instant: InstantTime, partition: str, name: str) -> FileInfo:
         found = self._folder(partition).files.get(name)

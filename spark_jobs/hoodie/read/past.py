@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from hoodie.errors import NotRetained
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
+from hoodie.table.slicing import LAYOUT_ONE, Slicing, slicing_of
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
@@ -68,6 +69,7 @@ class Past:
     time: InstantTime
     needs: Mapping[Group, Need] = field(default_factory=dict)
     to_be_cleaned: frozenset[str] = frozenset()
+    slicing: Slicing = LAYOUT_ONE
 
     @property
     def partitions(self) -> set[str]:
@@ -88,13 +90,18 @@ class Past:
 
     def _files(self, items: Sequence[FileInfo]) -> dict[str, list[_File]]:
         found: dict[str, list[_File]] = {}
+        logs = list[tuple[str, LogFileName]]()
         for item in items:
             if item.name in self.to_be_cleaned:
                 continue
             if base := BaseFileName.parse(item.name):
                 found.setdefault(base.file_id, []).append(_File(item.name, base.instant, False))
             elif log := LogFileName.parse(item.name):
-                found.setdefault(log.file_id, []).append(_File(item.name, log.base_instant, True))
+                logs.append((item.name, log))
+        begun = {file_id: [base.instant for base in bases] for file_id, bases in found.items()}
+        for name, log in logs:
+            instant = self.slicing.slice_of(log, begun.get(log.file_id, ()))
+            found.setdefault(log.file_id, []).append(_File(name, instant, True))
         return found
 
 
@@ -112,6 +119,7 @@ def needs_as_of(
     held: dict[Group, list[str]] = {}
     replaced: set[Group] = set()
     later: dict[Group, Need | None] = {}
+    slicing = slicing_of(timeline)
     for instant in timeline.commits():
         if instant.is_after(time) and groups is not None:
             break
@@ -126,7 +134,7 @@ def needs_as_of(
             for stat in stats:
                 group = (partition, stat.file_id)
                 if stat.path and group not in later:
-                    later[group] = _before(stat, commit, time)
+                    later[group] = _before(stat, commit, time, slicing)
         for group in _replaced(commit):
             later.setdefault(group, Need())
     needs = {group: Need(tuple(names)) for group, names in held.items() if groups is None or group in groups}
@@ -151,14 +159,15 @@ def _apply(commit: CommitMetadata, held: dict[Group, list[str]]) -> None:
             names.append(name)
 
 
-def _before(stat: WriteStat, commit: CommitMetadata, time: InstantTime) -> Need | None:
+def _before(stat: WriteStat, commit: CommitMetadata, time: InstantTime, slicing: Slicing) -> Need | None:
     """What a group consisted of as of `time`, by the first write after it; None for a new group.
 
     A log file whose slice is later belongs to a pending compaction, whose input the cleaner leaves.
     """
     log = LogFileName.parse(_name(stat.path or ""))
     if log is not None:
-        if REQUESTED.after(log.base_instant, time):
+        base = BaseFileName.parse(_name(stat.base_file or ""))
+        if REQUESTED.after(slicing.slice_of(log, (base.instant,) if base else ()), time):
             return None
         return Need((_name(stat.base_file),)) if stat.base_file else Need()
     if stat.is_new_file_group:

@@ -13,6 +13,7 @@ from hoodie.read.query import EARLIEST
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
+from hoodie.table.slicing import slicing_of
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import read_archived
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
@@ -33,7 +34,7 @@ def retained(table: Table, name: str, time: InstantTime, groups: Groups | None =
     is known not to be so at that time.
     """
     timeline, storage = table.timeline, table.storage
-    past = Past(name, time)
+    past = Past(name, time, slicing=slicing_of(timeline))
     commits = [instant.time for instant in timeline.commits()]
     if not commits or REQUESTED.since(time, commits[-1]):
         return past

@@ -21,6 +21,7 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.handle import TableRef
 from hoodie.table.properties import TableType
+from hoodie.table.slicing import first_instant
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
@@ -124,15 +125,18 @@ class PlanSlice:
             if base_name is None:
                 raise self._unknown(path, "Parquet base file")
             base = BaseFile(self.partition, path, self.base, self.file_id, base_name.instant, size)
-        logs = []
+        found = []
         for name in self.logs:
             path, size = self._file(storage, base_path, name)
             log = LogFileName.parse(name)
             if log is None:
                 raise self._unknown(path, "log file")
-            logs.append(replace(LogFile.of(self.partition, path, log, size), file_id=self.file_id))
-        instant = self.instant or (base.instant if base else logs[0].base_instant if logs else NO_TIME)
-        return FileSlice(self.partition, self.file_id, instant, base, tuple(logs))
+            found.append((path, replace(log, file_id=self.file_id), size))
+        instant = self.instant or (
+            base.instant if base else first_instant(log for _, log, _ in found) or NO_TIME
+        )
+        logs = tuple(LogFile.of(self.partition, path, log, size, instant) for path, log, size in found)
+        return FileSlice(self.partition, self.file_id, instant, base, logs)
 
     def _file(self, storage: Storage, base_path: str, name: str) -> tuple[str, int]:
         path = join(base_path, self.partition, name)

@@ -93,7 +93,7 @@ def _log(
             for block in reader.blocks():
                 if block.type is BlockType.CORRUPT:
                     yield _corrupt(log, block, parts)
-                elif snapshot.shows(block.instant or log.base_instant):
+                elif snapshot.shows(block.instant or log.slice):
                     _decode(reader, block)
     except FileNotFoundError:
         return

@@ -132,7 +132,7 @@ def contents(storage: Storage, scan: LogScan) -> Iterator[tuple[Entry, bytes]]:
 def instant_of(entry: Entry) -> InstantTime:
     """The deltacommit that wrote a block; blocks from before there were headers are their slice's."""
     log, block = entry
-    return block.instant or log.base_instant
+    return block.instant or log.slice
 
 
 def _blocks(storage: Storage, log: LogFile) -> Iterator[tuple[LogFileReader, LogBlock]]:

@@ -6,13 +6,15 @@ to executors. Uncommitted files are never shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 
 from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.pending import compacting_groups
+from hoodie.table.slicing import LAYOUT_ONE, Slicing, slicing_of
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, METADATA_BOOTSTRAP, Action
@@ -45,26 +47,28 @@ class BaseFile:
 
 @dataclass(frozen=True, kw_only=True)
 class LogFile:
-    """One log file; `base_instant` is its slice's, not that of its blocks."""
+    """One log file. `instant` is the one in its name, `slice` the base instant of its slice."""
 
     partition: str
     path: str
     name: str
     file_id: str
-    base_instant: InstantTime
+    instant: InstantTime
+    slice: InstantTime
     version: int
     token: str
     size: int
 
     @classmethod
-    def of(cls, partition: str, path: str, parsed: LogFileName, size: int) -> LogFile:
+    def of(cls, partition: str, path: str, parsed: LogFileName, size: int, slice_: InstantTime) -> LogFile:
         """The file at a path whose last part was parsed."""
         return cls(
             partition=partition,
             path=path,
             name=path.rpartition("/")[2],
             file_id=parsed.file_id,
-            base_instant=parsed.base_instant,
+            instant=parsed.instant,
+            slice=slice_,
             version=parsed.version,
             token=parsed.token or "",
             size=size,
@@ -72,15 +76,19 @@ class LogFile:
 
     @property
     def order(self) -> tuple[str, int, str]:
-        return REQUESTED.key(self.base_instant), self.version, self.token
+        return REQUESTED.key(self.instant), self.version, self.token
+
+
+#: logs of a slice are read in it
+_ORDER: Callable[[LogFile], tuple[str, int, str]] = attrgetter("order")
 
 
 @dataclass(frozen=True)
 class FileSlice:
     """One version of a file group: at most one base file, and log files in the order they are read.
 
-    `instant` is the slice's base instant: new log files of the group carry it in their names. In a merged
-    slice of a group under compaction it is the compaction's, while base file and first logs are older.
+    `instant` is the slice's base instant: new log files of the group belong to it. In a merged slice of a
+    group under compaction it is the compaction's, while base file and first logs are older.
     """
 
     partition: str
@@ -100,9 +108,13 @@ class FileSlice:
         return not self.logs and not (self.base and self.base.skeleton)
 
     @property
-    def next_version(self) -> int:
-        """Version of the next log file."""
-        return max((log.version for log in self.logs if log.base_instant == self.instant), default=0) + 1
+    def own_logs(self) -> list[LogFile]:
+        """Those that no pending compaction merges."""
+        return [log for log in self.logs if log.slice == self.instant]
+
+    def new_log(self, slicing: Slicing, instant: InstantTime, token: str) -> LogFileName:
+        """The name of a log file that an instant adds."""
+        return slicing.new_log(self.file_id, self.instant, instant, token, self.logs)
 
 
 @dataclass(frozen=True)
@@ -119,6 +131,7 @@ class TimelineView:
     replaced: frozenset[tuple[str, str]] = field(default_factory=frozenset)
     compacting: Mapping[tuple[str, str], InstantTime] = field(default_factory=dict)
     as_of: InstantTime | None = None
+    slicing: Slicing = LAYOUT_ONE
 
     @classmethod
     def of(cls, timeline: Timeline, storage: Storage, as_of: InstantTime | None = None) -> TimelineView:
@@ -152,6 +165,7 @@ class TimelineView:
             frozenset(replaced),
             compacting,
             as_of,
+            slicing_of(timeline),
         )
 
     @cached_property
@@ -176,31 +190,51 @@ def file_slices(
     """file id -> its committed slices, newest first; replaced groups left out. Base files have the extension.
 
     A pending compaction begins a slice, which may still be empty; base files of its instant are no part of it
-    yet. Log files are part of a slice whatever is in them: their blocks are checked when they are read.
+    yet.
     """
-    bases: dict[tuple[str, InstantTime], BaseFile] = {}
-    logs: dict[tuple[str, InstantTime], list[LogFile]] = {}
-    compacting = snapshot.compacting_in.get(partition, {})
+    bases: dict[str, dict[InstantTime, BaseFile]] = {}
+    logs: dict[str, list[tuple[LogFileName, FileInfo]]] = {}
+    slicing, compacting = snapshot.slicing, snapshot.compacting_in.get(partition, {})
     for item in listing(partition):
         if item.is_dir:
             continue
         if name := BaseFileName.parse(item.name, extension):
-            base = BaseFile(partition, item.path, item.name, name.file_id, name.instant, item.size)
             if snapshot.shows(name.instant):
-                bases[name.file_id, name.instant] = base
-        elif (log := LogFileName.parse(item.name)) and not log.cdc:
-            key = (log.file_id, log.base_instant)
-            if snapshot.shows(log.base_instant) or compacting.get(key[0]) == key[1]:
-                logs.setdefault(key, []).append(LogFile.of(partition, item.path, log, item.size))
+                base = BaseFile(partition, item.path, item.name, name.file_id, name.instant, item.size)
+                bases.setdefault(name.file_id, {})[name.instant] = base
+        elif (
+            (log := LogFileName.parse(item.name))
+            and not log.cdc
+            and slicing.is_shown(log, snapshot.shows, compacting.get(log.file_id))
+        ):
+            logs.setdefault(log.file_id, []).append((log, item))
     groups: dict[str, list[FileSlice]] = {}
-    every = {*bases, *logs, *compacting.items()}
-    for file_id, instant in sorted(every, key=lambda item: REQUESTED.key(item[1]), reverse=True):
+    for file_id in sorted({*bases, *logs, *compacting}):
         if (partition, file_id) in snapshot.replaced:
             continue
-        key = (file_id, instant)
-        ordered = tuple(sorted(logs.get(key, ()), key=lambda log: log.order))
-        groups.setdefault(file_id, []).append(FileSlice(partition, file_id, instant, bases.get(key), ordered))
-    return dict(sorted(groups.items()))
+        there = bases.get(file_id, {})
+        begun = {*there, compacting[file_id]} if file_id in compacting else there.keys()
+        found: dict[InstantTime, list[LogFile]] = {instant: [] for instant in begun}
+        for file in _sliced(slicing, partition, logs.get(file_id, ()), begun):
+            found.setdefault(file.slice, []).append(file)
+        groups[file_id] = [
+            FileSlice(
+                partition, file_id, instant, there.get(instant), tuple(sorted(found[instant], key=_ORDER))
+            )
+            for instant in sorted(found, key=REQUESTED.key, reverse=True)
+        ]
+    return groups
+
+
+def _sliced(
+    slicing: Slicing,
+    partition: str,
+    logs: Sequence[tuple[LogFileName, FileInfo]],
+    begun: Collection[InstantTime],
+) -> Iterator[LogFile]:
+    """The log files of a file group."""
+    for slice_, log, item in slicing.sliced(logs, begun):
+        yield LogFile.of(partition, item.path, log, item.size, slice_)
 
 
 def merged_slices(
@@ -214,11 +248,16 @@ def merged_slices(
     for file_id, group in file_slices(snapshot, listing, partition, extension).items():
         newest, *older = group
         if snapshot.compacting.get((partition, file_id)) == newest.instant and older:
-            logs = (*older[0].logs, *newest.logs)
-            newest = FileSlice(partition, file_id, newest.instant, older[0].base, logs)
+            newest = with_input(newest, older[0])
         if newest.base or newest.logs:
             latest.append(newest)
     return latest
+
+
+def with_input(compacted: FileSlice, input_: FileSlice) -> FileSlice:
+    """The slice of a pending compaction with what is going to be compacted, in the order of reading."""
+    logs = tuple(sorted((*input_.logs, *compacted.logs), key=_ORDER))
+    return FileSlice(compacted.partition, compacted.file_id, compacted.instant, input_.base, logs)
 
 
 def slices(snapshot: TimelineView, listing: Listing, partition: str) -> dict[str, list[BaseFile]]:
@@ -235,11 +274,27 @@ def latest_base_files(snapshot: TimelineView, listing: Listing, partition: str) 
     return [files[0] for files in slices(snapshot, listing, partition).values()]
 
 
-def log_files(listing: Listing, partition: str) -> list[LogFile]:
-    """All log files of a partition, those of failed writes included."""
-    found = []
+def log_files(
+    slicing: Slicing,
+    listing: Listing,
+    partition: str,
+    compacting: Mapping[str, InstantTime] | None = None,
+) -> list[LogFile]:
+    """All log files of a partition, those of failed writes included; so do base files of such begin slices.
+
+    `compacting`: the pending compactions of its file groups, where it matters whether a file belongs to one.
+    """
+    begun: dict[str, set[InstantTime]] = {file_id: {time} for file_id, time in (compacting or {}).items()}
+    logs: dict[str, list[tuple[LogFileName, FileInfo]]] = {}
     for item in listing(partition):
-        name = None if item.is_dir else LogFileName.parse(item.name)
-        if name and not name.cdc:
-            found.append(LogFile.of(partition, item.path, name, item.size))
-    return found
+        if item.is_dir:
+            continue
+        if (log := LogFileName.parse(item.name)) and not log.cdc:
+            logs.setdefault(log.file_id, []).append((log, item))
+        elif name := BaseFileName.parse(item.name):
+            begun.setdefault(name.file_id, set()).add(name.instant)
+    return [
+        file
+        for file_id, found in logs.items()
+        for file in _sliced(slicing, partition, found, begun.get(file_id, ()))
+    ]

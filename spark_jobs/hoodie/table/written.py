@@ -17,6 +17,7 @@ from hoodie.errors import TableError
 from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.properties import TableProperties
+from hoodie.table.slicing import Slicing, slicing_of
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files
@@ -75,10 +76,11 @@ def written_files(
     timeline: Timeline, instant: Instant, data: bytes, partitions: Collection[str] | None
 ) -> Iterator[WrittenFile]:
     """The files that a completed commit names in these partitions (None: all). Raises TableError."""
+    slicing = slicing_of(timeline)
     try:
         for partition, group in stats_of(data, partitions, timeline.value_of(instant)).items():
             for stat in group:
-                yield from _files(instant.time, partition, stat)
+                yield from _files(instant.time, partition, stat, slicing)
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise TableError(
             f"{instant} can't be read ({error}); restore its file in .hoodie from a copy, or roll it back",
@@ -93,7 +95,9 @@ def all_written(timeline: Timeline, storage: Storage) -> Iterator[WrittenFile]:
             yield from written_files(timeline, instant, timeline.read(instant, storage), None)
 
 
-def _files(time: InstantTime, partition: str, stat: Mapping[str, Any]) -> Iterator[WrittenFile]:
+def _files(
+    time: InstantTime, partition: str, stat: Mapping[str, Any], slicing: Slicing
+) -> Iterator[WrittenFile]:
     path = stat.get("path")
     if not path:
         return
@@ -103,13 +107,14 @@ def _files(time: InstantTime, partition: str, stat: Mapping[str, Any]) -> Iterat
         yield WrittenFile(partition, base.file_id, path, name, time, base.instant, False, size, 0)
     elif log := LogFileName.parse(name):
         under = BaseFileName.parse(stat.get("baseFile") or "")
-        if under is not None and under.instant == log.base_instant:
+        slice_ = slicing.slice_of(log, () if under is None else (under.instant,))
+        if under is not None and under.instant == slice_:
             base_path = path[: -len(name)] + str(under)
             yield WrittenFile(
                 partition, log.file_id, base_path, str(under), under.instant, under.instant, False, UNKNOWN, 0
             )
         offset = stat.get("logOffset") or 0
-        yield WrittenFile(partition, log.file_id, path, name, time, log.base_instant, True, size, offset)
+        yield WrittenFile(partition, log.file_id, path, name, time, slice_, True, size, offset)
 
 
 def latest_written(
@@ -191,9 +196,7 @@ def wrong_in(
         item = found.get(group)
         base = item.base if item else None
         sizes = {} if item is None else {log.name: log.size for log in item.logs}
-        floor = (
-            base.instant if base else REQUESTED.first(log.base_instant for log in item.logs) if item else None
-        )
+        floor = base.instant if base else REQUESTED.first(log.slice for log in item.logs) if item else None
         for file in files.values():
             superseded = floor is not None and REQUESTED.before(file.slice, floor)
             if superseded or (file.log and bases_only):

@@ -280,7 +280,8 @@ class Handles:
         context = self.context
         assert context.logs is not None
         self._detect(slice_.partition, slice_.file_id)
-        logs = LogFiles(self.storage, context.base_path, self.instant, self.task, slice_, context.logs)
+        name = slice_.new_log(context.snapshot.slicing, self.instant, self.task.token)
+        logs = LogFiles(self.storage, context.base_path, self.instant, name, slice_, context.logs)
         self._output = logs
         work = Append(context, self.instant, self.task.partition, slice_, logs, self.rows)
         verdicts = judge(context, self.storage, slice_, parts)

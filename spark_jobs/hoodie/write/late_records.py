@@ -150,7 +150,7 @@ class _Logs:
     def compare(self) -> None:
         with contextlib.ExitStack() as stack:
             for log, block, content in self._contents(stack):
-                early = log.base_instant != self.slice.instant
+                early = log.slice != self.slice.instant
                 if early and self._compares and block.type is not BlockType.DELETE:
                     self.early_rows.append((log, block))
                 if block.type is BlockType.DELETE:

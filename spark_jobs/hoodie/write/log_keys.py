@@ -45,7 +45,7 @@ def refuse_hidden_keys(
     if not logged:
         return
     inserted = _with_inserts(
-        storage, timeline, min((slice_.logs[0].base_instant for slice_ in logged), key=REQUESTED.key)
+        storage, timeline, min((slice_.logs[0].slice for slice_ in logged), key=REQUESTED.key)
     )
     for slice_ in logged:
         suspect = not inserted.isdisjoint(log.name for log in slice_.logs)

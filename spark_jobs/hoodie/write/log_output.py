@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.engine.task import Task
 from hoodie.errors import AlreadyExists
 from hoodie.format.log_block import BlockType, Buffer, HeaderKey
 from hoodie.format.log_data import BLOCK_TYPES
@@ -66,7 +65,8 @@ class LogFormat:
 
 
 class LogFiles:
-    """The log files that one task adds to a slice, one after the other: marker first, then blocks.
+    """The log files that one task adds to a slice, one after the other: marker first, then blocks. `name` is
+    that of the first one.
 
     A file is begun with its first block, and the next one when it has reached its maximum. `close` gives the
     statistics of all.
@@ -77,30 +77,28 @@ class LogFiles:
         storage: Storage,
         base_path: str,
         instant: InstantTime,
-        task: Task,
+        name: LogFileName,
         slice_: FileSlice,
         format_: LogFormat,
     ) -> None:
         self._storage = storage
         self._base_path = base_path
         self._instant = instant
-        self._token = task.token
         self._slice = slice_
         self._format = format_
         self._headers: dict[int, str] = {
             HeaderKey.INSTANT_TIME: instant,
             HeaderKey.SCHEMA: format_.avro_schema,
         }
-        self._version = slice_.next_version
+        self._name = name
         self._writer: LogFileWriter | None = None
         self._updates = self._deletes = 0
         self._stats: list[WriteStat] = []
         self._ranges = None if format_.ranges_of is None else LogRanges(format_.ranges_of or None)
         begun = slice_.base is not None and slice_.base.instant == slice_.instant
         self._base = slice_.base.name if slice_.base and begun else ""
-        own = [log for log in slice_.logs if log.base_instant == slice_.instant]
         #: as Apache Hudi lists them: what was there, newest first, then what is new
-        self._names = [log.name for log in reversed(own)]
+        self._names = [log.name for log in reversed(slice_.own_logs)]
 
     def append(
         self, kind: BlockType, content: Sequence[Buffer] | Buffer, rows: pa.Table, *, deletes: int = 0
@@ -127,16 +125,16 @@ class LogFiles:
             self._writer.abandon()
 
     def _begin(self) -> LogFileWriter:
-        """A new file. Its name does not hold the instant, so another's may be there: then a later version."""
+        """A new file. Another process may have made one of this name: then a later version."""
         while True:
-            name = str(LogFileName(self._slice.file_id, self._slice.instant, self._version, self._token))
+            name = str(self._name)
             relative = join(self._slice.partition, name)
             path = join(self._base_path, relative)
             create_marker(self._storage, self._base_path, self._instant, Marker(relative, MarkerType.APPEND))
             try:
                 output = self._storage.output(path, exclusive=True)
             except AlreadyExists:
-                self._version += 1
+                self._name = self._name.following
                 continue
             self._names.append(name)
             return LogFileWriter(output)
@@ -155,7 +153,7 @@ class LogFiles:
                 num_deletes=self._deletes,
                 total_write_bytes=size,
                 file_size_in_bytes=size,
-                log_version=self._version,
+                log_version=self._name.version,
                 log_offset=0,
                 base_file=self._base,
                 log_files=tuple(self._names),
@@ -165,4 +163,4 @@ class LogFiles:
         )
         self._writer = None
         self._updates = self._deletes = 0
-        self._version += 1
+        self._name = self._name.following

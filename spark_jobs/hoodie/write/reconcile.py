@@ -17,6 +17,7 @@ from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.markers import MarkerType, delete_markers, marker_instants, read_markers
+from hoodie.table.slicing import slicing_of
 from hoodie.table.view import log_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
@@ -79,7 +80,7 @@ def files_of(table: Table, instant: InstantTime, partitions: Iterable[str]) -> I
     for partition in partitions:
         for item in listing.files(partition):
             base, log = BaseFileName.parse(item.name), LogFileName.parse(item.name)
-            if (base and base.instant == instant) or (log and log.cdc and log.base_instant == instant):
+            if (base and base.instant == instant) or (log and log.cdc and log.instant == instant):
                 yield join(partition, item.name)
 
 
@@ -91,8 +92,8 @@ def log_files_of(
     """
     listing = table.listing()
     for partition in partitions:
-        for log in log_files(listing.files, partition):
-            began = log.base_instant == instant
+        for log in log_files(slicing_of(table.timeline), listing.files, partition):
+            began = log.slice == instant
             if began or (partition, log.file_id) in groups:
                 found = Contents.of(table.storage, log.path, instant)
                 if (began or found.mine) and found.disposable(named=False):

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists
 from hoodie.format.log_block import BlockType, encode_block, rollback_headers
 from hoodie.format.log_file import LogFileReader
-from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.format.names import BaseFileName, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.markers import Marker, MarkerType, place_marker
+from hoodie.table.slicing import Slicing, slicing_of
 from hoodie.table.view import LogFile, log_files
 from hoodie.timeline.models.rollback import RollbackRequest
 from hoodie.timeline.time import NO_TIME, InstantTime
@@ -75,24 +76,24 @@ def plan_logs(
     """
     requests: list[RollbackRequest] = []
     shared: dict[Slice, dict[str, int]] = {}
-    listing = table.listing()
+    listing, slicing = table.listing(), slicing_of(table.timeline)
     for partition in suspects.partitions:
-        for log in log_files(listing.files, partition):
+        for log in log_files(slicing, listing.files, partition):
             path = join(partition, log.name)
             named, committed = path in suspects.files, path in suspects.committed
-            began = log.base_instant == instant
+            began = log.slice == instant
             if not (
                 named or committed or began or every_group or (partition, log.file_id) in suspects.groups
             ):
                 continue
             if whole and began:
-                requests.append(RollbackRequest(partition, log.file_id, log.base_instant, (log.path,)))
+                requests.append(RollbackRequest(partition, log.file_id, log.slice, (log.path,)))
                 continue
             found = Contents.of(table.storage, log.path, instant)
             if (named or began or found.mine) and found.disposable(named):
-                requests.append(RollbackRequest(partition, log.file_id, log.base_instant, (log.path,)))
+                requests.append(RollbackRequest(partition, log.file_id, log.slice, (log.path,)))
             elif found.mine:
-                shared.setdefault((partition, log.file_id, log.base_instant), {})[log.name] = log.size
+                shared.setdefault((partition, log.file_id, log.slice), {})[log.name] = log.size
     for key, blocks in shared.items():
         requests.append(RollbackRequest(*key, log_blocks_to_delete=blocks))
     return sorted(requests, key=lambda item: (item.partition_path, item.file_id or "", item.files_to_delete))
@@ -106,12 +107,12 @@ def void_blocks(
     Gives path and size of its file. The file is created whole, so that a kill leaves none or all of it.
     """
     storage, partition, file_id = table.storage, request.partition_path, request.file_id or ""
-    base_instant = request.latest_base_instant or NO_TIME
-    logs = _slice(table, partition, file_id, base_instant)
+    slicing, slice_ = slicing_of(table.timeline), request.latest_base_instant or NO_TIME
+    logs = _slice(table, slicing, partition, (file_id, slice_))
     for log in logs:
         if _takes_back(storage, log.path, target):
             return log.path, log.size
-    name = LogFileName(file_id, base_instant, max((log.version for log in logs), default=0) + 1, _TOKEN)
+    name = slicing.new_log(file_id, slice_, rollback, _TOKEN, logs)
     data = b"".join(
         bytes(piece) for piece in encode_block(BlockType.COMMAND, rollback_headers(rollback, target))
     )
@@ -122,12 +123,14 @@ def void_blocks(
         with contextlib.suppress(AlreadyExists):
             storage.create(path, data)
             return path, len(data)
-        name = replace(name, version=name.version + 1)
+        name = name.following
 
 
-def _slice(table: Table, partition: str, file_id: str, base_instant: InstantTime) -> Sequence[LogFile]:
-    logs = log_files(table.listing().files, partition)
-    return [log for log in logs if (log.file_id, log.base_instant) == (file_id, base_instant)]
+def _slice(
+    table: Table, slicing: Slicing, partition: str, slice_: tuple[str, InstantTime]
+) -> Sequence[LogFile]:
+    logs = log_files(slicing, table.listing().files, partition)
+    return [log for log in logs if (log.file_id, log.slice) == slice_]
 
 
 def _takes_back(storage: Storage, path: str, target: InstantTime) -> bool:

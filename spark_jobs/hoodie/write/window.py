@@ -35,6 +35,7 @@ from hoodie.index import Index, PlacingIndex, Scope
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import read_heartbeats
 from hoodie.table.pending import intended_groups, planned_groups
+from hoodie.table.slicing import slicing_of
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files
 from hoodie.timeline.commit import REWRITES, CommitMetadata
@@ -202,14 +203,15 @@ class CommitWindow:
         that it found is older.
         """
         data = timeline.read(clean.with_state(State.REQUESTED), self._table.storage)
+        slicing = slicing_of(timeline)
         for partition, file in CleanPlan.from_bytes(data) if data else ():
-            if base := BaseFileName.parse(file.name):
-                file_id, instant = base.file_id, base.instant
-            elif log := LogFileName.parse(file.name):
-                file_id, instant = log.file_id, log.base_instant
-            else:
+            name = BaseFileName.parse(file.name) or LogFileName.parse(file.name)
+            if name is None:
                 continue
+            file_id, instant = name.file_id, name.instant
             found = self._found((partition, file_id))
+            if found and isinstance(name, LogFileName):
+                instant = slicing.slice_of(name, (InstantTime(found),))
             if found and REQUESTED.before(found, instant) and self._begin.is_committed(instant):
                 where = f"file group {file_id} of partition {partition!r}"
                 text = f"clean {clean.time} deleted files of {where} meanwhile"

@@ -19,7 +19,7 @@ from hoodie.format.names import BaseFileName, LogFileName, join, new_file_id
 from hoodie.format.settings import MAX_FILE_SIZE
 from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, TimelineView, merged_slices
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, inflight_metadata
-from hoodie.timeline.time import NO_TIME
+from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.settings import (
     AUTO_SPLIT,
     RECORD_SIZE_ESTIMATE,
@@ -252,9 +252,10 @@ def slice_from_json(base_path: str, partition: str, value: Sequence[Any]) -> Fil
 
 
 def slice_to_json(slice_: FileSlice) -> list[Any]:
-    """A file slice as JSON: its instant; name and size of its base file, or null; those of its logs."""
+    """A file slice as JSON: its instant; name and size of its base file, or null; those of its logs,
+    and the slice of each."""
     base = [slice_.base.name, slice_.base.size] if slice_.base else None
-    return [slice_.instant, base, [[log.name, log.size] for log in slice_.logs]]
+    return [slice_.instant, base, [[log.name, log.size, log.slice] for log in slice_.logs]]
 
 
 def average_record_size(config: Config, written: Iterable[tuple[int, int]]) -> int:
@@ -390,7 +391,7 @@ def _base_file(base_path: str, partition: str, name: str, size: int) -> BaseFile
     return BaseFile(partition, join(base_path, partition, name), name, parsed.file_id, parsed.instant, size)
 
 
-def _log_file(base_path: str, partition: str, name: str, size: int) -> LogFile:
+def _log_file(base_path: str, partition: str, name: str, size: int, slice_: str) -> LogFile:
     parsed = LogFileName.parse(name)
     assert parsed is not None
-    return LogFile.of(partition, join(base_path, partition, name), parsed, size)
+    return LogFile.of(partition, join(base_path, partition, name), parsed, size, InstantTime(slice_))

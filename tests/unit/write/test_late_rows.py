@@ -164,7 +164,7 @@ def test_logs_go_to_the_slice_that_a_pending_compaction_began(tmp_path: Path) ->
     compaction = schedule(path)
     result = put(path, ("a", 3, "x3"))
     log = log_paths(path)[-1]
-    assert (parsed(log).base_instant, parsed(log).version) == (compaction, 1)
+    assert (parsed(log).instant, parsed(log).version) == (compaction, 1)
     (stat,) = stats(path, result.instant)
     assert (stat["prevCommit"], stat["baseFile"], stat["logFiles"]) == (compaction, "", [log.name])
     assert values(path, "id", "ts") == [("a", 3), ("b", 1)]

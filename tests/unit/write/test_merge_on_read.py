@@ -122,7 +122,7 @@ def test_a_log_record(tmp_path: Path) -> None:
     (log,) = log_paths(path)
     name = LogFileName.parse(log.name)
     assert name is not None
-    assert (name.file_id, name.base_instant, name.version) == (base.name.split("_")[0], first.instant, 1)
+    assert (name.file_id, name.instant, name.version) == (base.name.split("_")[0], first.instant, 1)
     rows = logged_rows(log)
     assert (
         rows.column_names

@@ -49,7 +49,7 @@ def _file(partition: str, size: int, name: str = "", *, logs: int = 0) -> FileSl
     base = f"{file_id}_0-0-0_{instant}.parquet"
     file = BaseFile(partition, f"/t/{partition}/{base}", base, file_id, InstantTime(instant), size)
     names = [LogFileName(file_id, InstantTime(instant), version, "0-0-0") for version in range(1, logs + 1)]
-    log_files = (LogFile.of(partition, f"/t/{partition}/{name}", name, 10) for name in names)
+    log_files = (LogFile.of(partition, f"/t/{partition}/{name}", name, 10, name.instant) for name in names)
     return FileSlice(partition, file_id, InstantTime(instant), file, tuple(log_files))
 
 

@@ -195,7 +195,7 @@ def _enter_groups(client: Client, table: Table, groups: Groups) -> None:
     entering = _Entering(client, timeline)
     unsure: list[tuple[Array, Place]] = []
     for slice_ in _slices(table, snapshot, groups):
-        since = slice_.base.instant if slice_.base else slice_.logs[0].base_instant
+        since = slice_.base.instant if slice_.base else slice_.logs[0].slice
         place = Place(slice_.partition, slice_.file_id, since)
         for keys, others in slice_keys(storage, slice_, snapshot):
             entering.enter(keys, place)

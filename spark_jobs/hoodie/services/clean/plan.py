@@ -18,6 +18,7 @@ from hoodie.services.clean.slices import Group, Holds, PartitionClean, Partition
 from hoodie.services.planned import DuePlan
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.handle import Table
+from hoodie.table.slicing import first_instant
 from hoodie.table.view import Listing, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
@@ -226,7 +227,7 @@ def _slice_instant(item: dict[str, Any]) -> InstantTime:
     if base is not None:
         return base.instant
     logs = [LogFileName.parse(_bare(path)) for path in item["deltaFilePaths"] or ()]
-    return REQUESTED.first(log.base_instant for log in logs if log is not None) or NO_TIME
+    return first_instant(log for log in logs if log is not None) or NO_TIME
 
 
 def _partitions(view: View, earliest: InstantTime | None, incremental: bool) -> list[str]:

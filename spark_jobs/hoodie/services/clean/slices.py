@@ -65,7 +65,7 @@ class PartitionFiles:
         for item in items:
             name = LogFileName.parse(item.name)
             if name is not None and name.cdc:
-                changes.setdefault((name.file_id, name.base_instant), []).append(item)
+                changes.setdefault((name.file_id, name.instant), []).append(item)
         groups = {
             file_id: [_slice(found, by_name, changes) for found in group]
             for file_id, group in file_slices(snapshot, lambda _: items, partition).items()

@@ -102,8 +102,13 @@ def refuse_built_upon(target: ServiceTable, timeline: Timeline, compaction: Inst
     found = [
         log
         for partition in sorted({partition for partition, _ in groups})
-        for log in log_files(StorageListing(storage, base_path).files, partition)
-        if log.base_instant == compaction.time
+        for log in log_files(
+            snapshot.slicing,
+            StorageListing(storage, base_path).files,
+            partition,
+            snapshot.compacting_in.get(partition),
+        )
+        if log.slice == compaction.time
     ]
     kept = [log for log in found if _holds_rows(storage, log, snapshot)]
     if not kept:
@@ -129,7 +134,7 @@ def _holds_rows(storage: Storage, log: LogFile, snapshot: TimelineView) -> bool:
             block.type is BlockType.CORRUPT
             or (
                 (block.type is BlockType.DELETE or block.type in DATA_TYPES)
-                and snapshot.shows(block.instant or log.base_instant)
+                and snapshot.shows(block.instant or log.slice)
             )
             for block in reader.blocks()
         )

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hoodie.errors import TableError
-from hoodie.format.names import BaseFileName, LogFileName
+from hoodie.format.names import BaseFileName
 from hoodie.services.clean.pending import pending_files
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
+from hoodie.table.slicing import slicing_of
+from hoodie.table.view import log_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, in_order
@@ -124,9 +126,9 @@ def _slices(
 
 
 def _named(table: Table, partition: str) -> Iterator[tuple[tuple[str, str], str]]:
-    for item in table.listing().files(partition):
-        name = item.name
-        if base := BaseFileName.parse(name):
-            yield (base.file_id, base.instant), name
-        elif (log := LogFileName.parse(name)) and not log.cdc:
-            yield (log.file_id, log.base_instant), name
+    items = table.listing().files(partition)
+    for item in items:
+        if base := BaseFileName.parse(item.name):
+            yield (base.file_id, base.instant), item.name
+    for log in log_files(slicing_of(table.timeline), lambda _: items, partition):
+        yield (log.file_id, log.slice), log.name

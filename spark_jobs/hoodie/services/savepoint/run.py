@@ -24,6 +24,7 @@ from hoodie.services.savepoint.service import SavepointRequest
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
 from hoodie.table.listing import StorageListing
+from hoodie.table.slicing import slicing_of
 from hoodie.table.view import TimelineView, merged_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
@@ -169,7 +170,8 @@ def _refuse_cleaned(target: ServiceTable, timeline: Timeline, commit: InstantTim
         )
     if not timeline.filter([Action.CLEAN]) or timeline.is_archived(commit):
         return
-    past = Past("commit", commit, needs_as_of(timeline, target.storage, commit))
+    needs = needs_as_of(timeline, target.storage, commit)
+    past = Past("commit", commit, needs, slicing=slicing_of(timeline))
     try:
         past.check(StorageListing(target.storage, target.base_path).many(past.partitions))
     except NotRetained as error:

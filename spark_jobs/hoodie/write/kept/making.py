@@ -156,8 +156,6 @@ def files_of(table: Table, listing: FileListing, partitions: Sequence[str]) -> F
 
 
 def _counts(timeline: Timeline, item: FileInfo) -> bool:
-    """Is it a data file, and its slice begun by a commit. Empty ones have no rows, and are not listed."""
-    log = LogFileName.parse(item.name)
-    base = BaseFileName.parse(item.name)
-    began = log.base_instant if log else base.instant if base else None
-    return began is not None and not item.is_dir and item.size > 0 and timeline.is_committed(began)
+    """Is it a data file, and the instant in its name a commit. Empty ones, without rows, are not listed."""
+    name = LogFileName.parse(item.name) or BaseFileName.parse(item.name)
+    return name is not None and not item.is_dir and item.size > 0 and timeline.is_committed(name.instant)
