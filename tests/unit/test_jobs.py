@@ -245,7 +245,8 @@ def test_the_script_runs_the_job_that_is_named(
     monkeypatch.chdir(tmp_path)
     Path("in.csv").write_text("id\n1\n")
     done = []
-    for expected, request in ((0, REQUEST), (1, {**REQUEST, "operation": "clean"})):
+    local = {**REQUEST, "engine": "local"}
+    for expected, request in ((0, local), (1, {**local, "operation": "clean"})):
         request = request if named else {"operation": "insert", **request}
         arguments = [*(["insert"] if named else []), "--request", json.dumps(request)]
         monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
