@@ -16,9 +16,8 @@ from hoodie.errors import HoodieError, TableNotFound
 from hoodie.source.fingerprint import fingerprint
 from hoodie.storage.settings import options_of
 from hoodie.table.handle import Table, TableRef
-from hoodie.timeline.task_run import RUN_KEY, TaskRun
 from hoodie.timeline.token_store import TokenStore
-from hoodie.timeline.tokens import TokenCommit
+from hoodie.timeline.tokens import RUN_KEY, TaskRun, TokenCommit
 
 
 def task_token(context: Mapping[str, Any]) -> str:

@@ -227,7 +227,7 @@ def _table(work: Path, days: int) -> dict[str, Any]:
     import hoodie
     from hoodie.storage.local import LocalStorage
     from hoodie.timeline.active import Timeline
-    from hoodie.timeline.intervals import interval_of
+    from hoodie.timeline.token_index import interval_of
     from hoodie.timeline.token_store import TokenStore
 
     path = str(work / "flights" / "backfilled")

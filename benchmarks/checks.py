@@ -28,9 +28,9 @@ import pyarrow.parquet as pq
 
 import hoodie
 from hoodie.codec import avro_container
-from hoodie.format import names, parquet_footer, parquet_pages
+from hoodie.format import names, parquet_guard
 from hoodie.storage import contained, local
-from hoodie.table import untrusted
+from hoodie.table import properties as table_properties
 
 from . import output
 
@@ -40,14 +40,14 @@ TARGET = 0.02
 METHODS = [
     (contained.Contained, "check"),
     (contained.Contained, "check_folder"),
-    (parquet_footer.Footer, "__init__"),
-    (parquet_pages.Pages, "batch_rows"),
-    (parquet_pages.Pages, "size"),
+    (parquet_guard.Footer, "__init__"),
+    (parquet_guard.Pages, "batch_rows"),
+    (parquet_guard.Pages, "size"),
 ]
 FUNCTIONS = [
     *((names, name) for name in ("relative_path", "file_name", "file_id", "instant_time")),
     *((local, name) for name in ("_regular", "_check_size")),
-    (untrusted, "checked_properties"),
+    (table_properties, "checked_properties"),
     (avro_container, "one_datum"),
     (avro_container, "check_schema"),
 ]
@@ -115,10 +115,10 @@ class Off:
 
         self._set(contained.Contained, "check", lambda self, path: None)
         self._set(contained.Contained, "check_folder", lambda self, path: None)
-        self._set(parquet_footer.Footer, "__init__", opened)
-        self._set(parquet_footer.Footer, "metadata", lambda self: self._read_by_arrow)
-        self._set(parquet_pages.Pages, "batch_rows", lambda self, columns, most: most)
-        self._set(parquet_pages.Pages, "size", size)
+        self._set(parquet_guard.Footer, "__init__", opened)
+        self._set(parquet_guard.Footer, "metadata", lambda self: self._read_by_arrow)
+        self._set(parquet_guard.Pages, "batch_rows", lambda self, columns, most: most)
+        self._set(parquet_guard.Pages, "size", size)
         plain: dict[str, Callable[..., Any]] = {
             "_regular": lambda path, flags: os.open(path, flags, 0o666),
             "_check_size": lambda path, size: None,

@@ -36,7 +36,7 @@ path, last, rounds = sys.argv[1], sys.argv[2], int(sys.argv[3])
 sys.path[:0] = sys.argv[4:]
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import CommitFilter, condition
-from airflow_hoodie.watch_offset import WatchOffset, new_commits
+from airflow_hoodie.triggers.commits import WatchOffset, new_commits
 
 def waits(arguments, kind="commits"):
     wanted = condition(kind, arguments)

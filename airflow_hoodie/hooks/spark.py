@@ -21,7 +21,7 @@ from typing import Any
 from airflow.sdk import Connection
 from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
-from airflow_hoodie import spark_conf
+from airflow_hoodie import preflight
 from airflow_hoodie.clusters import ClusterManager
 from airflow_hoodie.clusters.choice import MASTERS, YARN, has_cluster
 from airflow_hoodie.clusters.kubernetes import Kubernetes, check_uploads
@@ -162,7 +162,7 @@ class HoodieSparkSubmitHook(SubmitHook):
             return Yarn(str(found or "").strip())
         binary, added = self.launcher()
         environ = {**os.environ, **added, **{name: str(value) for name, value in self.given_env.items()}}
-        settings = spark_conf.settings(self.given_conf, self.properties_file, binary, environ)
+        settings = preflight.settings(self.given_conf, self.properties_file, binary, environ)
         known = settings if settings is not None else {n: str(v) for n, v in self.given_conf.items()}
         cluster = Kubernetes.of(self.master, self.spark_connection["namespace"], known)
         if settings is not None:
@@ -235,10 +235,10 @@ class HoodieSparkSubmitHook(SubmitHook):
 
     def _without_secrets(self, command: list[str]) -> list[str]:
         """The command with settings that hold secrets in a properties file."""
-        rest, found = spark_conf.taken_out(command)
+        rest, found = preflight.taken_out(command)
         if not found:
             return command
-        content = spark_conf.properties(command, found, {**os.environ, **self.launch_env})
+        content = preflight.properties(command, found, {**os.environ, **self.launch_env})
         if content is None:
             self.log.warning(
                 "The settings %s are on the command line of spark-submit, where other users of this machine "
@@ -246,7 +246,7 @@ class HoodieSparkSubmitHook(SubmitHook):
                 ", ".join(found),
             )
             return command
-        return spark_conf.with_properties(rest, self._private_file(content, ".conf"))
+        return preflight.with_properties(rest, self._private_file(content, ".conf"))
 
     def _private_file(self, content: bytes, suffix: str) -> Path:
         path = self._held.enter_context(private_file(content, suffix))

@@ -17,7 +17,7 @@ from hoodie.write.operation import Operation, WriteRequest, WriteResult, partiti
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from hoodie.ingestion.files import Limits
+    from hoodie.ingestion.checkpoint import Limits
     from hoodie.ingestion.run import IngestResult
     from hoodie.read.explanation import ReadExplanation
     from hoodie.write.explanation import WriteExplanation
@@ -264,8 +264,7 @@ def sql(
     `options` are settings for reading, for all tables, and for the write of a statement, whose further
     parameters are those of `write_table`. Raises HoodieError; nothing is written then.
     """
-    from hoodie.statements.names import named, relations
-    from hoodie.statements.words import is_statement, refuse_others
+    from hoodie.statements.words import is_statement, named, refuse_others, relations
 
     backend = backend_of(spark)
     if is_statement(text):
@@ -348,7 +347,7 @@ def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[
 
 
 def _limits(max_files: int | None, max_bytes: int | None, lookback_s: float) -> Limits:
-    from hoodie.ingestion.files import Limits
+    from hoodie.ingestion.checkpoint import Limits
 
     for name, value in (("max_files", max_files), ("max_bytes", max_bytes)):
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):

@@ -36,9 +36,9 @@ from hoodie.index import PlacingIndex, index_behind, index_participants
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.settings import VERIFY_WRITTEN
 from hoodie.read.verify import refuse_gaps
+from hoodie.services.clustering.strategy import check as check_clustering
 from hoodie.services.clustering.strategy import rolls_back
-from hoodie.services.clustering.trigger import check as check_clustering
-from hoodie.services.retention import check_retention
+from hoodie.services.service_table import check_retention
 from hoodie.storage import Storage
 from hoodie.table.bootstrap import check_sources
 from hoodie.table.buckets import refuse_numbered
@@ -51,20 +51,17 @@ from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, SCHEMA_KEY, CommitM
 from hoodie.timeline.instant import Instant
 from hoodie.write import result
 from hoodie.write.beside import Attempts, refuse_beside
-from hoodie.write.cost import keep_within_limit
-from hoodie.write.explanation import WriteExplanation, conflicts, explanation
+from hoodie.write.cost import keep_within_limit, planned_partitions
+from hoodie.write.explanation import WriteExplanation, conflicts, explanation, index_costs
 from hoodie.write.first_pass import FirstPass
-from hoodie.write.index_costs import index_costs
 from hoodie.write.key_encoding import refuse_both_forms
 from hoodie.write.log_keys import refuse_hidden_keys
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
-from hoodie.write.out_of_order import refuse_out_of_order
 from hoodie.write.plan import WritePlan, resolve
 from hoodie.write.prepared import Prepared, prepared
-from hoodie.write.preview import planned_partitions
 from hoodie.write.reads import Reads
 from hoodie.write.replace import find_replaced, refuse_busy
-from hoodie.write.token_guard import TokenGuard
+from hoodie.write.token_guard import TokenGuard, refuse_out_of_order
 from hoodie.write.transaction import Transaction
 from hoodie.write.validators import gate, rehearse
 from hoodie.write.window import CommitWindow

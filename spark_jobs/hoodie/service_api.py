@@ -19,14 +19,13 @@ from hoodie.services.sync.service import SyncRequest
 from hoodie.timeline.time import InstantTime
 
 if TYPE_CHECKING:
-    from hoodie.callbacks.resend import ResendResult
+    from hoodie.callbacks.delivery import ResendResult
     from hoodie.services.archive.run import ArchiveResult
     from hoodie.services.clean.run import CleanResult
     from hoodie.services.clustering.run import ClusteringResult
     from hoodie.services.compaction.run import CompactionResult
     from hoodie.services.index.run import IndexResult
-    from hoodie.services.planner.plan import ServicesPlan
-    from hoodie.services.planner.run import ServicesResult
+    from hoodie.services.planner.run import ServicesPlan, ServicesResult
     from hoodie.services.restore.run import RestoreResult
     from hoodie.services.rollback.run import CancelResult, RollbackResult
     from hoodie.services.savepoint.run import SavepointResult
@@ -368,7 +367,7 @@ def resend_callbacks(
     that fails ends it, and the result says why. With `dry_run` the result says what would be sent. Raises
     HoodieError for wrong settings, and for what is no table.
     """
-    from hoodie.callbacks.resend import resend
+    from hoodie.callbacks.delivery import resend
 
     return resend(path, options or {}, dry_run)
 
@@ -382,7 +381,7 @@ def plan_services(
     some of them. Pending plans that no process works on are listed with the service that finishes them.
     Raises HoodieError; the error of a single service is in its place.
     """
-    from hoodie.services.planner.plan import plan
+    from hoodie.services.planner.run import plan
 
     return plan(ServicesRequest(table=path, only=only, options=options or {}))
 

@@ -21,10 +21,9 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_hoodie import HoodieTable
-from airflow_hoodie.clusters import State, Status, kubernetes_credentials
+from airflow_hoodie.clusters import State, Status, kubernetes
 from airflow_hoodie.clusters.choice import cluster_at
-from airflow_hoodie.clusters.kubernetes import Kubernetes
-from airflow_hoodie.clusters.kubernetes_credentials import Credentials
+from airflow_hoodie.clusters.kubernetes import Credentials, Kubernetes
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieException,
@@ -510,7 +509,7 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Of the pod that Airflow runs in: the folder of its service account. There is no kubeconfig."""
     folder = tmp_path / "serviceaccount"
     folder.mkdir()
-    monkeypatch.setattr(kubernetes_credentials, "ACCOUNT", folder)
+    monkeypatch.setattr(kubernetes, "ACCOUNT", folder)
     monkeypatch.setenv("HOME", str(folder))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     (folder / "ca.crt").write_text("")

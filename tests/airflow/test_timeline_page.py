@@ -17,7 +17,7 @@ import pytest
 from hoodie.errors import ConfigError
 from hoodie.serve.page import HEADERS
 from hoodie.serve.tables import allow_list
-from hoodie.timeline.task_run import RUN_KEY
+from hoodie.timeline.tokens import RUN_KEY
 from tests.airflow.api_server import ApiServer, Signing, serve, serve_here, sign_in
 from tests.airflow.timelines import WrittenTimeline
 from tests.security.corpus import CASES

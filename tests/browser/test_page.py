@@ -17,12 +17,12 @@ import pytest
 import hoodie
 from hoodie.errors import TableError
 from hoodie.serve import instants
-from hoodie.serve.examine import Examiner
+from hoodie.serve.health import Examiner
 from hoodie.serve.health import health as health_of
 from hoodie.serve.http import PageServer
 from hoodie.serve.page import Page
 from hoodie.serve.tables import ShownTable
-from hoodie.timeline.task_run import RUN_KEY
+from hoodie.timeline.tokens import RUN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.browser import Browser
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import hoodie
-from hoodie.services.clean import execute
+from hoodie.services.clean import run as cleaning
 from hoodie.timeline.active import Timeline
 from tests.crash.scenarios import (
     BASE,
@@ -125,12 +125,12 @@ class Service(Scenario):
         return self.old(kit) or []
 
     def run(self, path: str | Path, faults: Faults | None = None) -> Answer:  # type: ignore[override]
-        threads, execute._THREADS = execute._THREADS, 1  # so that the changes come in one order
+        threads, cleaning._THREADS = cleaning._THREADS, 1  # so that the changes come in one order
         try:
             with injected(faults or Faults()):
                 return Answer(self.service(path))
         finally:
-            execute._THREADS = threads
+            cleaning._THREADS = threads
 
     def again(self, path: str | Path, committed: bool) -> Answer:  # type: ignore[override]
         return self.run(path)

@@ -9,7 +9,7 @@ from typing import ClassVar, Generic, TypeVar
 
 import hoodie
 from hoodie.metadata.state import begun_indexes
-from hoodie.services.clean.examined import Examined
+from hoodie.services.clean.policy import Examined
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE

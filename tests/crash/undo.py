@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hoodie
-from hoodie.services.clustering.execute import OutdatedPlan
+from hoodie.services.clustering.run import OutdatedPlan
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from hoodie.timeline.time import InstantTime

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hoodie.format.hfile import HFileReader
+from hoodie.format.hfile_block import BLOOM_FILTER
 from hoodie.format.hfile_records import cells_of, decode_rows, schema_of
-from hoodie.format.hfile_trailer import BLOOM_FILTER
 from hoodie.format.hfile_writer import HFileOptions, HFileWriter
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_file import LogFileReader

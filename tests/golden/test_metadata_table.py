@@ -21,10 +21,10 @@ from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.keys import file_groups
-from hoodie.metadata.record_index import LOCATIONS, file_ids, locate
+from hoodie.metadata.partitions.record_index import LOCATIONS, file_ids, locate
 from hoodie.metadata.table import MetadataTable, Partition
-from hoodie.metadata.upkeep import Upkeep
 from hoodie.metadata.writer import MetadataWriter
+from hoodie.metadata.written_table import Upkeep
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import TimelineView, file_slices

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from hoodie.config import pages
-from hoodie.config.key import declared, keys
-from hoodie.config.known import HudiSetting, hudi_settings
+from hoodie.config.key import HudiSetting, declared, hudi_settings, keys
 from hoodie.config.unsupported import SILENT, UNSUPPORTED
 from hoodie.ingestion.run import IngestResult
 from hoodie.services.results import ServiceResult

@@ -44,7 +44,7 @@ LISTERS = {
     "table/listing.py",
     "table/markers.py",
     "timeline/archived.py",
-    "timeline/files.py",
+    "timeline/active.py",
     "timeline/job_reports.py",
     "write/plan.py",
 }

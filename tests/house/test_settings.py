@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hoodie.config.catalogue import MODULES
-from hoodie.config.key import declared
+from hoodie.config.key import MODULES, declared
 from scripts.environment import ROOT
 from tests.support.parsed import parsed
 

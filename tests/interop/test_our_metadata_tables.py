@@ -12,8 +12,8 @@ import hoodie
 from hoodie.format.names import BaseFileName
 from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.table import MetadataTable, Partition
-from hoodie.metadata.upkeep import Upkeep
 from hoodie.metadata.writer import MetadataWriter
+from hoodie.metadata.written_table import Upkeep
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.view import TimelineView, file_slices

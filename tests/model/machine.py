@@ -14,10 +14,10 @@ from unittest import mock
 
 import hoodie
 from hoodie.errors import ConfigError, HoodieError, TableError
-from hoodie.services.clean import execute as clean_execution
-from hoodie.services.clean.pending import pending_plans
+from hoodie.services.clean import run as clean_execution
 from hoodie.services.clean.plan import last_clean
-from hoodie.services.restore.plan import begun
+from hoodie.services.clean.policy import pending_plans
+from hoodie.services.restore.run import begun
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table

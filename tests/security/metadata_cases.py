@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from hoodie.format.hfile_index import IndexEntry
+from hoodie.format.hfile import IndexEntry
 from hoodie.format.log_block import BlockType, HeaderKey
 from tests.security.corpus import NEW, OUT, Case, clean, compaction, long, restore, rollback
 from tests.security.corpus_files import DEEP, doubling

@@ -15,9 +15,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from hoodie.format.hfile_block import HEADER, Checksum, Compression, Kind, encode_block
-from hoodie.format.hfile_index import IndexEntry, encode_leaf, encode_root
-from hoodie.format.hfile_trailer import SCHEMA, TRAILER_BYTES, Trailer
+from hoodie.format.hfile import IndexEntry, encode_leaf, encode_root
+from hoodie.format.hfile_block import (
+    HEADER,
+    SCHEMA,
+    TRAILER_BYTES,
+    Checksum,
+    Compression,
+    Kind,
+    Trailer,
+    encode_block,
+)
 from hoodie.format.hfile_writer import HFileOptions, HFileWriter
 from hoodie.format.log_block import BlockType, HeaderKey, rollback_headers
 from hoodie.format.log_block import encode_block as encode_log_block

@@ -41,7 +41,7 @@ from hoodie.format.schema import from_avro
 from hoodie.format.settings import BloomType
 from hoodie.jobs._main import parse_request, read_request
 from hoodie.storage import Storage, storage_for
-from hoodie.table import properties, schema_history
+from hoodie.table import properties, table_schema
 from hoodie.table.heartbeat import read_heartbeats
 from hoodie.table.markers import Marker, read_markers
 from hoodie.timeline.active import Timeline
@@ -50,7 +50,6 @@ from hoodie.timeline.archived_entry import commit_record, entry_record
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import Action, Instant, State, is_time
-from hoodie.timeline.intervals import interval_of
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from hoodie.timeline.models.clustering import RequestedReplace
@@ -58,10 +57,10 @@ from hoodie.timeline.models.compaction import CompactionPlan
 from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
 from hoodie.timeline.models.rollback import RollbackMetadata, RollbackPlan
 from hoodie.timeline.models.savepoint import SavepointMetadata
-from hoodie.timeline.task_run import TaskRun
 from hoodie.timeline.time import InstantTime
+from hoodie.timeline.token_index import interval_of
 from hoodie.timeline.token_store import TokenStore
-from hoodie.timeline.tokens import TokenCommit
+from hoodie.timeline.tokens import TaskRun, TokenCommit
 from tests.security import fuzzing
 from tests.support.handles import table_at
 from tests.support.processes import forked
@@ -275,7 +274,7 @@ def _indexed(parse: Parse) -> Parse:
 
 
 def _schemas(storage: Storage, base_path: str) -> None:
-    found = schema_history.newest(Timeline.load(base_path, storage), storage)
+    found = table_schema.newest(Timeline.load(base_path, storage), storage)
     if found is not None:
         parse_history(found.text)
 

@@ -24,15 +24,14 @@ import pyarrow as pa
 import hoodie
 from hoodie.storage.local import LocalStorage
 from hoodie.table import heartbeat
-from hoodie.table.process import machine
+from hoodie.table.heartbeat import machine
 from hoodie.timeline import clock
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.commit import PlannedFile, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
-from hoodie.timeline.task_run import RUN_KEY
 from hoodie.timeline.time import InstantTime
-from hoodie.timeline.tokens import TOKEN_KEY
+from hoodie.timeline.tokens import RUN_KEY, TOKEN_KEY
 from tests.support.stores import store_at
 
 START = dt.datetime(2026, 3, 9, 0, 5, 12, tzinfo=dt.timezone.utc)

@@ -16,10 +16,9 @@ from hoodie.format.names import LogFileName
 from hoodie.format.schema import from_avro
 from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.keys import file_key
+from hoodie.metadata.partitions.column_ranges import ColumnRange, LogRanges
+from hoodie.metadata.partitions.column_stats import FileRanges, stats_records
 from hoodie.metadata.records import Records
-from hoodie.metadata.records.column_ranges import ColumnRange
-from hoodie.metadata.records.column_stats import FileRanges, stats_records
-from hoodie.metadata.records.log_ranges import LogRanges
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table

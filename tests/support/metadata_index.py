@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from hoodie.codec.avro import schema_json, write_datum
 from hoodie.format.base_file import BaseFileReader
+from hoodie.format.hfile_block import SCHEMA
 from hoodie.format.hfile_records import KEY_FIELD
-from hoodie.format.hfile_trailer import SCHEMA
 from hoodie.format.hfile_writer import HFileOptions, HFileWriter
 from hoodie.format.log_block import DATA_TYPES
 from hoodie.format.log_data import read_data_block

@@ -9,8 +9,7 @@ import pyarrow as pa
 
 import hoodie
 from hoodie.codec.arrays import whole
-from hoodie.metadata.record_index import file_ids
-from hoodie.metadata.records.record_index import RECORD
+from hoodie.metadata.partitions.record_index import RECORD, file_ids
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.table.handle import Table
 

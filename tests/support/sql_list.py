@@ -16,8 +16,8 @@ from sqlglot.errors import SqlglotError
 from hoodie.errors import ConfigError
 from hoodie.read import duckdb_predicate, duckdb_sql
 from hoodie.statements.local import queries
-from hoodie.statements.local.casts import CASTS
 from hoodie.statements.local.functions import FUNCTIONS
+from hoodie.statements.local.operators import CASTS
 from hoodie.statements.local.types import of_arrow
 from hoodie.statements.parser import Written
 

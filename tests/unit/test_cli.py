@@ -443,7 +443,7 @@ def test_help_says_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_not_installed_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.csv", None)
-    for module in ("hoodie.source.arrow", "hoodie.source.text_sources", "hoodie.source.csv_file"):
+    for module in ("hoodie.source.arrow", "hoodie.source.arrow", "hoodie.source.csv_file"):
         monkeypatch.delitem(sys.modules, module, raising=False)
         monkeypatch.delattr(module, raising=False)
     Path("a.csv").write_text("id\n1\n")

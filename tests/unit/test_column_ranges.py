@@ -16,9 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from hoodie.metadata.records.column_ranges import ColumnRange, Unbounded
-from hoodie.metadata.records.footer_ranges import footer_ranges
-from hoodie.metadata.records.log_ranges import LogRanges
+from hoodie.metadata.partitions.column_ranges import ColumnRange, LogRanges, Unbounded, footer_ranges
 from tests.support.properties import examples
 
 FLOATS = st.floats(width=32) | st.sampled_from([math.nan, -0.0, 0.0, math.inf, -math.inf])

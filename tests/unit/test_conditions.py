@@ -21,9 +21,8 @@ from airflow_hoodie.conditions import CommitFilter, Commits, Since, commit_actio
 from hoodie.errors import ConfigError
 from hoodie.storage import FileInfo
 from hoodie.storage.local import LocalStorage
-from hoodie.timeline.active import Timeline
+from hoodie.timeline.active import ModificationTimes, Timeline
 from hoodie.timeline.commit_details import CommitDetails
-from hoodie.timeline.files import ModificationTimes
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, in_order
 from hoodie.timeline.layouts.one import ONE
 from scripts.environment import ROOT
@@ -485,7 +484,7 @@ class Wall:
 sys.meta_path.insert(0, Wall())
 sys.path[:0] = sys.argv[1:]
 import airflow_hoodie, airflow_hoodie.get_provider_info
-import airflow_hoodie.conditions, airflow_hoodie.watch_offset
+import airflow_hoodie.conditions, airflow_hoodie.triggers.commits
 print("ok")
 """
     command = [sys.executable, "-I", "-S", "-c", code, str(ROOT), str(ROOT / "spark_jobs")]

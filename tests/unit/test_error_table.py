@@ -215,7 +215,7 @@ def test_a_run_that_ends_between_the_commits_leaves_each_bad_row_once(
 
 
 def test_a_retry_of_the_task_run_tells_the_count_again(landing: Landing) -> None:
-    from hoodie.timeline.task_run import RUN_KEY
+    from hoodie.timeline.tokens import RUN_KEY
 
     landing.put("1.json", f"{GOOD}x\n")
     extra = {RUN_KEY: '{"dag_id": "d"}'}

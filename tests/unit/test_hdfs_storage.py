@@ -27,7 +27,7 @@ from hoodie.source import Source
 from hoodie.source.arrow import read
 from hoodie.source.fingerprint import fingerprint
 from hoodie.storage import Storage, normalize, storage_for
-from hoodie.storage.hdfs_address import cluster_of
+from hoodie.storage.hdfs import cluster_of
 from hoodie.table.doctor import check_table
 from hoodie.table.handle import TableRef
 from hoodie.timeline.active import Timeline

@@ -23,8 +23,8 @@ from hoodie.table.heartbeat import (
     heartbeat_path,
     read_heartbeats,
     remove_heartbeat,
+    start_time,
 )
-from hoodie.table.process import start_time
 from tests.support.handles import table_at
 
 STORAGE = LocalStorage()

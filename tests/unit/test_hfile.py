@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from hoodie.codec.avro import read_record
-from hoodie.codec.crc32c import crc32c, crc32c_of_chunks
 from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
+from hoodie.format.hfile_block import crc32c, crc32c_of_chunks
 from hoodie.format.hfile_cells import CELLS, pairs
 from hoodie.storage.local import LocalStorage
 from tests.support.bootstrap import unpacked

@@ -22,7 +22,7 @@ from hoodie.ingestion import run
 from hoodie.ingestion.checkpoint import HUDI_KEY, OWN_KEY
 from hoodie.storage import storage_for
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.task_run import RUN_KEY
+from hoodie.timeline.tokens import RUN_KEY
 from tests.support.s3_store import Store, served
 
 OPTIONS = {

@@ -20,7 +20,7 @@ from hoodie.format.schema import from_avro
 from hoodie.format.settings import Codec
 from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.instants import lacking
-from hoodie.metadata.record_index import locate
+from hoodie.metadata.partitions.record_index import locate
 from hoodie.metadata.table import MetadataTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties

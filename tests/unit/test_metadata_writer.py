@@ -15,10 +15,10 @@ import pytest
 from hoodie.errors import TableError
 from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.instants import NEW_TABLE
-from hoodie.metadata.record_index import locate
+from hoodie.metadata.partitions.record_index import locate
 from hoodie.metadata.table import MetadataTable, Partition
-from hoodie.metadata.upkeep import Upkeep
 from hoodie.metadata.writer import MetadataWriter
+from hoodie.metadata.written_table import Upkeep
 from hoodie.storage import Output
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties

@@ -15,8 +15,7 @@ from hoodie.errors import TableError
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.log_block import BlockType, LogBlock
 from hoodie.format.log_data import read_data_block, record_count
-from hoodie.format.parquet_footer import Footer
-from hoodie.format.parquet_pages import BATCH_BYTES, Pages
+from hoodie.format.parquet_guard import BATCH_BYTES, Footer, Pages
 from hoodie.storage import storage_for
 from tests.security import bombs
 from tests.support.tiers import full_but

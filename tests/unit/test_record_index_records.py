@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from hoodie.codec.arrays import whole
 from hoodie.format.hfile_records import cells_of, decode_rows
-from hoodie.metadata.record_index import file_ids
-from hoodie.metadata.record_schema import record_schema, whole_records
-from hoodie.metadata.records.record_index import (
+from hoodie.metadata.partitions.record_index import (
     RECORD,
     SCHEMA,
     Place,
     file_group_count,
+    file_ids,
     of_deleted,
     of_places,
 )
+from hoodie.metadata.record_schema import record_schema, whole_records
 
 UUID = "5b0e8f4c-aa11-4f7a-b0fe-0123456789ab"
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.codec.avro_blocks import AvroFile
+from hoodie.codec.avro import AvroFile
 from hoodie.errors import InputError
 from tests.support.record_files import FULL, NONE, avro_file, orc_file, orc_table, read_as
 

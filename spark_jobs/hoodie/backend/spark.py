@@ -74,7 +74,7 @@ class SparkBackend(Backend):
         return spark.read(source, self._session, known)
 
     def screened(self, source: Source, known: pa.Schema | None, required: Required, limit: int) -> Screened:
-        from hoodie.source.spark_screening import screened
+        from hoodie.source.spark import screened
 
         return screened(source, self._session, known, required, limit)
 

@@ -1,7 +1,7 @@
 """Commit callbacks: what other systems get of every commit. Base classes and registry.
 
-A `MessageCallback` sends Apache Hudi's message; what it could not deliver is kept (hoodie.callbacks.notes).
-Any other class of the user's own is called with the event, once.
+A `MessageCallback` sends Apache Hudi's message; what it could not deliver is kept
+(hoodie.callbacks.delivery). Any other class of the user's own is called with the event, once.
 """
 
 from __future__ import annotations

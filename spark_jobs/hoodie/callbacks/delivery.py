@@ -1,18 +1,142 @@
-"""Delivers the messages that a table's notes keep, oldest first, by one process at a time."""
+"""Delivers the messages that a table's notes keep, oldest first, by one process at a time.
+
+Which callback the settings name.
+
+Messages that are not known to be delivered: a file each, `.hoodie/.aux/callbacks/<instant>.<action>.json`,
+which readers of the format ignore.
+
+A note is written right before its instant is published, and deleted once the message is delivered. So a kill
+at any point leaves the note of a commit that is there, and the next commit delivers it. The note of an
+instant that was withdrawn or rolled back goes when the next commit finds it. One process at a time delivers:
+it has the heartbeat `.hoodie/.aux/callbacks/sending/1`, which ends with the process.
+
+Delivers by hand what is kept of a table's messages.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
-from hoodie.callbacks import MessageCallback
-from hoodie.callbacks.notes import Note, Notes
+from hoodie.callbacks import CALLBACKS, CommitCallback, MessageCallback
+from hoodie.callbacks.settings import CLASS, HTTP_URL
 from hoodie.config.key import Config
-from hoodie.errors import HoodieError
+from hoodie.errors import AlreadyExists, ConfigError, HoodieError
 from hoodie.mask import Mask
 from hoodie.table.handle import Table
+from hoodie.table.heartbeat import Heartbeat, read_heartbeats, remove_heartbeat
 from hoodie.text import plural
-from hoodie.timeline.time import InstantTime
+from hoodie.timeline.active import META_FOLDER
+from hoodie.timeline.instant import Instant, State, is_time
+from hoodie.timeline.time import REQUESTED, InstantTime, texts_of_times
+
+
+def callback_of(config: Config) -> CommitCallback:
+    """Raises ConfigError."""
+    name = config[CLASS] or ("http" if config[HTTP_URL] else "")
+    if ":" not in name and CALLBACKS.name(name) not in CALLBACKS.places:
+        raise ConfigError(
+            f"a commit callback needs {HTTP_URL.name}, or {CLASS.name}=kafka or pulsar, or a Python class "
+            "there as module:Class" + (f", not {name!r}: Java classes don't run here" if name else ""),
+            setting=CLASS.name,
+            value=name,
+        )
+    return CALLBACKS.load(CLASS.name, name)(config=config)
+
+
+_FOLDER = f"{META_FOLDER}/.aux/callbacks"
+_SENDING = f"{_FOLDER}/sending"
+_SUFFIX = ".json"
+_BEAT_MS, _MISSES = 60_000, 2
+
+
+@dataclass(frozen=True)
+class Note:
+    """Of one message. `name` is that of its file."""
+
+    time: InstantTime
+    name: str
+
+
+class Notes:
+    """The notes of a table. For one thread; they read the timeline by a handle of their own."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = Table(table.ref, table.storage)
+        self._storage = table.storage
+        self._folder = f"{table.base_path}/{_FOLDER}"
+
+    def write(self, instant: Instant, message: str) -> None:
+        name = f"{instant.time}.{instant.action.value}{_SUFFIX}"
+        self._storage.write(f"{self._folder}/{name}", message.encode())
+
+    def read(self, note: Note) -> str | None:
+        """The message; None where another process has delivered it meanwhile."""
+        try:
+            return self._storage.read(f"{self._folder}/{note.name}").decode()
+        except FileNotFoundError:
+            return None
+
+    def delete(self, note: Note) -> None:
+        self._storage.delete(f"{self._folder}/{note.name}")
+
+    def due(self, completed: frozenset[InstantTime] = frozenset(), *, clean: bool = True) -> list[Note]:
+        """Those of completed instants, oldest first; `completed` names some. Those of instants that are gone
+        are deleted, if `clean`; those of pending ones left to their writers.
+        """
+        notes = sorted(self._all(), key=lambda note: (REQUESTED.key(note.time), note.name))
+        if all(note.time in completed for note in notes):
+            return notes
+        timeline = self._table.refresh()
+        known = {instant.time for instant in timeline}
+        done = completed.union(item.time for item in timeline if item.state is State.COMPLETED)
+        due = []
+        for note in notes:
+            if note.time in done or timeline.is_archived(note.time):
+                due.append(note)
+            elif clean and note.time not in known:
+                self.delete(note)
+        return due
+
+    def sweep(self) -> None:
+        """Delete what killed processes left of files."""
+        self._storage.sweep_partial(self._folder)
+
+    @contextlib.contextmanager
+    def sending(self) -> Iterator[bool]:
+        """Whether this process alone may deliver, inside; False while another one does."""
+        beat = self._begin() or (self._begin() if self._remove_dead() else None)
+        try:
+            yield beat is not None
+        finally:
+            if beat is not None:
+                with contextlib.suppress(OSError, HoodieError):
+                    beat.stop()
+
+    def _begin(self) -> Heartbeat | None:
+        beat = Heartbeat(self._table, "1", _BEAT_MS, _MISSES, folder=_SENDING)
+        try:
+            beat.start()
+        except AlreadyExists:
+            return None
+        return beat
+
+    def _remove_dead(self) -> bool:
+        """False while the process that delivers is alive."""
+        for beat in read_heartbeats(self._table, _SENDING):
+            if beat.alive(_BEAT_MS, _MISSES):
+                return False
+            remove_heartbeat(self._table, beat.instant, _SENDING)
+        return True
+
+    def _all(self) -> Iterator[Note]:
+        for name in self._storage.names(self._folder):
+            time, _, _ = name.partition(".")
+            if name.endswith(_SUFFIX) and is_time(time):
+                yield Note(InstantTime(time), name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,4 +223,60 @@ def kept(delivery: Delivery) -> str:
         f"the message of {delivery.left[0]} was not delivered: {delivery.problem}. It is kept"
         + (f", with {plural(len(delivery.left) - 1, 'later one')}" if delivery.left[1:] else "")
         + "; the next commit sends it again, or `hoodie callbacks resend`"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResendResult:
+    """`status`: `sent`; `failed`, for `reason`; `skipped`, for `reason`; `planned` with dry_run. `delivered`
+    and `left`: instants, oldest first.
+    """
+
+    table: str
+    status: str
+    delivered: list[str]
+    left: list[str]
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        texts_of_times(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def resend(path: str, options: Mapping[str, Any], dry_run: bool) -> ResendResult:
+    """Raises HoodieError for wrong settings and for what is no table; a delivery that fails is a result."""
+    config = Config.of(options)
+    table = Table.open(path, config)
+    notes = Notes(table)
+    if dry_run:
+        return _result(table, "planned", left=[note.time for note in notes.due(clean=False)])
+    callback = callback_of(config)
+    if not isinstance(callback, MessageCallback):
+        raise ConfigError(
+            f"{CLASS.name}={config[CLASS]!r} keeps no messages; derive it from "
+            "hoodie.callbacks.MessageCallback",
+            setting=CLASS.name,
+        )
+    notes.sweep()
+    done = Sender(callback=callback, config=config, once=False).deliver(table)
+    if done.problem:
+        return _result(table, "failed", list(done.delivered), list(done.left), kept(done))
+    if done.busy:
+        return _result(table, "skipped", reason="another process delivers them now")
+    if not done.delivered:
+        return _result(table, "skipped", reason="every message is delivered")
+    return _result(table, "sent", list(done.delivered))
+
+
+def _result(
+    table: Table,
+    status: str,
+    delivered: list[str] | None = None,
+    left: list[str] | None = None,
+    reason: str = "",
+) -> ResendResult:
+    return ResendResult(
+        table=table.base_path, status=status, delivered=delivered or [], left=left or [], reason=reason
     )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from hoodie.callbacks import CommitCallback, MessageCallback
-from hoodie.callbacks.choice import callback_of
-from hoodie.callbacks.delivery import Sender, kept
+from hoodie.callbacks.delivery import Notes, Sender, callback_of, kept
 from hoodie.callbacks.message import message_of
-from hoodie.callbacks.notes import Notes
 from hoodie.callbacks.settings import ON, SERVICES
 from hoodie.config.key import Config
 from hoodie.hooks import CommitEvent, HookContext, PostCommitHook, WriteEvent, done_text

@@ -1,4 +1,4 @@
-"""`python -m hoodie.cli.examine`: what the timeline page asks another process (hoodie.serve.examine).
+"""`python -m hoodie.cli.examine`: what the timeline page asks another process (hoodie.serve.health).
 
 A JSON object on standard input, {"what": "services" or "doctor", "table": path, "options": {settings of the
 storage}}; one JSON object on standard output: the plan of all services, {"findings"}, or {"error"}. Changes
@@ -32,7 +32,7 @@ def main() -> int:
 
 
 def services(table: str, options: Mapping[str, str]) -> dict[str, Any]:
-    """A ServicesPlan; see hoodie.services.planner.plan."""
+    """A ServicesPlan; see hoodie.services.planner.run."""
     import hoodie
 
     return hoodie.plan_services(table, options=options).to_dict()

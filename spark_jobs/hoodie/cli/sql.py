@@ -20,7 +20,7 @@ def sql(args: argparse.Namespace) -> Answer:
     if is_statement(args.text):
         return _statement(args, tables)
     from hoodie.backend.local import LocalBackend
-    from hoodie.statements.names import named, relations
+    from hoodie.statements.words import named, relations
 
     refuse_others(args.text)
     backend, (ours, rows) = LocalBackend(), named(tables, dict(args.option))

@@ -2,6 +2,8 @@
 
 Source: Apache Hudi 0.15.0 ``MurmurHash`` (a port of Hadoop's), format.md section 7. It differs from the
 published MurmurHash2 in its tail: the last one to three bytes are signed and counted from the end of the key.
+
+Even, repeatable splits of keys.
 """
 
 from __future__ import annotations
@@ -324,3 +326,14 @@ def _block_bounds(count: int) -> list[int]:
         bounds.append(min(count, bounds[-1] + width))
         width = min(width * 32, PART)
     return bounds
+
+
+#: seeds of the splits; they differ so that a file group's keys still spread over spill parts
+FILE_GROUP_SEED = 1
+SPILL_SEED = 2
+COMBINE_SEED = 3
+
+
+def key_fractions(keys: pa.Array[Any], seed: int) -> npt.NDArray[np.float64]:
+    """A number in [0, 1) for every key, the same for equal keys, evenly spread over distinct ones."""
+    return murmur(keys, seed).view(np.uint32).astype(np.float64) / 2.0**32

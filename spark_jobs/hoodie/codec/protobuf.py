@@ -1,14 +1,34 @@
 """Protocol Buffers, as far as HFiles have them: messages of numbers and bytes. Stdlib only.
 
 What is read is taken for forged: Damage is raised for bytes that end too soon.
+
+Unsigned numbers in 7 bits a byte, the lowest first, as Thrift and Protocol Buffers have them.
+
+Stdlib only. What is read is taken for forged.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hoodie.codec.varint import Damage as Damage
-from hoodie.codec.varint import read_varint
+
+class Damage(Exception):
+    """The bytes are no such number, struct or message."""
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """(a number of at most ten bytes, where it ends); raises Damage."""
+    number = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            raise Damage("a number is cut")
+        byte = data[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number, at
+    raise Damage("a number is too long")
+
 
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 _WIDTHS = {_EIGHT: 8, _FOUR: 4}

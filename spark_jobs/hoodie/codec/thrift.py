@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from hoodie.codec.varint import Damage as Damage
-from hoodie.codec.varint import read_varint
+from hoodie.codec.protobuf import Damage as Damage
+from hoodie.codec.protobuf import read_varint
 
 TRUE, FALSE, _BYTE, _I64, _DOUBLE, BINARY, LIST, _SET, STRUCT = 1, 2, 3, 6, 7, 8, 9, 10, 12
 _MAX_DEPTH = 16

@@ -1,8 +1,19 @@
 """Settings: declared once, typed, validated all at once.
 
-A `Key` is declared in a `settings` module (hoodie.config.catalogue). `Config` is an immutable view of the
+A `Key` is declared in a `settings` module (hoodie.config.key). `Config` is an immutable view of the
 texts a user gave; `config[KEY]` is the typed value or the default. `Config.of` checks every given
 name and value in one go and raises one ConfigError that lists all problems.
+
+The modules that declare settings; a new one is named here.
+
+Settings are declared in the `settings` module of the package that uses them. These modules need the standard
+library only, so that a process knows all of them before it checks the first option.
+
+Settings that Apache Hudi 0.15.0 and 1.2.0 know, from hudi_settings.tsv beside this module.
+
+The file lists all of them, those that a Key declares here, too; `python -m scripts.hudi_settings` makes it
+from Hudi's own classes. A name that no Key declares has no effect here: where ignoring its value would lose
+rows, safety or what other systems get, `config.unsupported` refuses it, else it is a warning.
 """
 
 from __future__ import annotations
@@ -11,16 +22,73 @@ import difflib
 import enum
 import importlib
 import math
+import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
-from hoodie.config.catalogue import MODULES
-from hoodie.config.known import hudi_settings, is_known
 from hoodie.config.unsupported import SILENT, UNSUPPORTED, refused
 from hoodie.errors import ConfigError
+
+MODULES = (
+    "hoodie.storage.settings",
+    "hoodie.aws.settings",
+    "hoodie.format.settings",
+    "hoodie.table.settings",
+    "hoodie.lock.settings",
+    "hoodie.concurrency.settings",
+    "hoodie.index.settings",
+    "hoodie.keygen.settings",
+    "hoodie.merge.settings",
+    "hoodie.metadata.settings",
+    "hoodie.read.settings",
+    "hoodie.write.settings",
+    "hoodie.sync.settings",
+    "hoodie.callbacks.settings",
+    "hoodie.metrics.settings",
+    "hoodie.services.settings",
+    "hoodie.services.archive.settings",
+    "hoodie.services.clean.settings",
+    "hoodie.services.clustering.settings",
+    "hoodie.services.compaction.settings",
+    "hoodie.services.ttl.settings",
+)
+
+
+_FILE = "hudi_settings.tsv"
+
+#: families whose members can't be listed
+PASS_THROUGH = (
+    "hoodie.payload.",
+    "hoodie.deltastreamer.",
+    "hoodie.metrics.",
+    "hoodie.record.merge.property.",
+    "hoodie.streamer.",
+)
+
+
+@dataclass(frozen=True)
+class HudiSetting:
+    """`default` is "" where there is none; `releases` are those of both that know the name."""
+
+    default: str
+    releases: tuple[str, ...]
+
+
+@cache
+def hudi_settings() -> Mapping[str, HudiSetting]:
+    """Every setting by name; read when it is first asked for."""
+    data = pkgutil.get_data(__package__, _FILE)
+    assert data is not None
+    lines = (line.split("\t") for line in data.decode().splitlines())
+    return {name: HudiSetting(default, tuple(releases.split(","))) for name, default, releases in lines}
+
+
+def is_known(name: str) -> bool:
+    return name in hudi_settings() or name.startswith(PASS_THROUGH)
+
 
 T = TypeVar("T")
 

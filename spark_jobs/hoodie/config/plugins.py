@@ -2,7 +2,7 @@
 
 A folder of plugins has one `Plugins` in its `__init__`, beside the base class of them all. A class is named
 as text, so that its module is imported when it is chosen. A `module:Class` comes from the options of a call:
-a table that names one is refused where its properties are read (hoodie.table.untrusted).
+a table that names one is refused where its properties are read (hoodie.table.properties).
 """
 
 from __future__ import annotations

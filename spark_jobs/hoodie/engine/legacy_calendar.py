@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from hoodie.engine.nested import contains
+from hoodie.engine.required import contains
 
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute

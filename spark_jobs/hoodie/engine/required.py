@@ -2,11 +2,14 @@
 
 An Arrow array may have a null there, and arrays that are read from Parquet or made of Spark's rows do.
 Arrow's Parquet writer refuses every null of a required field.
+
+Questions about Arrow types at any depth.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -144,3 +147,8 @@ def _some(dtype: Any) -> Any:
     if pa.types.is_boolean(dtype):
         return False
     return "" if pa.types.is_string(dtype) or pa.types.is_binary(dtype) else 0
+
+
+def contains(dtype: Any, test: Callable[[Any], bool]) -> bool:
+    """Whether the type, or one that is nested in it, passes the test."""
+    return test(dtype) or any(contains(dtype.field(place).type, test) for place in range(dtype.num_fields))

@@ -34,8 +34,7 @@ from hoodie.format.bloom import (
 from hoodie.format.instant_time import InstantTime
 from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from hoodie.format.names import BaseFileName
-from hoodie.format.parquet_footer import Footer
-from hoodie.format.parquet_pages import Pages
+from hoodie.format.parquet_guard import Footer, Pages
 from hoodie.format.settings import (
     BLOCK_SIZE,
     BLOOM_ENABLED,

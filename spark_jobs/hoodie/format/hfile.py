@@ -8,26 +8,274 @@ them. Not read: other codecs than gzip and none, encoded or encrypted blocks, ta
 
 The bytes are not trusted: sizes are checked before anything is read or decompressed, blocks have the keys
 that their index says, and what does not fit is a TableError that names the file and the block.
+
+What is looked up in sorted cells: keys, or ranges of keys; and which blocks can hold it.
+
+Indexes of HFiles (format.md 9.4): where blocks lie, and the key that each begins with.
+
+    root, meta      per block: offset int64 | stored int32 | length of the key, Hadoop's vint | key
+    leaf,           blocks int32 | place of each entry behind these, and their end, int32 each | per block:
+    intermediate    offset int64 | stored int32 | key
+
+The trailer counts the entries of the root and of the meta index. Keys are those of cells (of meta blocks:
+their names). Of more than one level, the root lists indexes: the leaf indexes list data blocks.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Iterable, Iterator, Mapping
+import itertools
+import struct
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import pyarrow as pa
 
+from hoodie.codec.arrays import pc
 from hoodie.config.limits import MAX_BLOCK_BYTES, MAX_READ_BYTES
 from hoodie.errors import TableError
-from hoodie.format.hfile_block import HEADER, Block, Damage, Kind, decode_block
-from hoodie.format.hfile_cells import decode_cells
-from hoodie.format.hfile_index import IndexEntry, decode_leaf, decode_meta, decode_root
-from hoodie.format.hfile_query import Keys, Query, Ranges, end_of
-from hoodie.format.hfile_trailer import TRAILER_BYTES, Trailer, decode_info
+from hoodie.format.hfile_block import (
+    HEADER,
+    TRAILER_BYTES,
+    Block,
+    Damage,
+    Kind,
+    Trailer,
+    decode_block,
+    decode_info,
+)
+from hoodie.format.hfile_cells import decode_cells, full_key, row_of
 from hoodie.storage import Storage
+
+#: from the first key to before the second; None: to the end
+Range: TypeAlias = tuple[bytes, bytes | None]
+
+
+class Query(ABC):
+    """Keys that are wanted. Cells come sorted, and are given sorted."""
+
+    @abstractmethod
+    def hits(self, firsts: Sequence[bytes], limit: bytes | None) -> Iterator[tuple[int, Query]]:
+        """(number of a block, what is wanted of it), in order. Block i holds keys from `firsts[i]` to before
+        that of the next one; the last one to before `limit`.
+        """
+
+    @abstractmethod
+    def pick(self, cells: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The wanted ones of some cells; no empty batches."""
+
+
+class Keys(Query):
+    def __init__(self, keys: Iterable[bytes]) -> None:
+        """An iterable, or an array of binary, in any order."""
+        given: Any = keys if isinstance(keys, pa.Array) else pa.array(list(keys), pa.binary())
+        distinct = pc.unique(given)
+        self._keys: Any = distinct.take(pc.sort_indices(distinct))
+
+    @classmethod
+    def _of(cls, keys: Any) -> Keys:
+        made = cls.__new__(cls)
+        made._keys = keys
+        return made
+
+    def hits(self, firsts: Sequence[bytes], limit: bytes | None) -> Iterator[tuple[int, Query]]:
+        keys = self._keys
+        at = _count_before(keys, firsts[0]) if firsts else len(keys)
+        while at < len(keys):
+            block = bisect_right(firsts, keys[at].as_py()) - 1
+            end = end_of(firsts, block, limit)
+            stop = len(keys) if end is None else _count_before(keys, end)
+            if stop == at:
+                return
+            yield block, Keys._of(keys[at:stop])
+            at = stop
+
+    def pick(self, cells: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        found = cells.filter(pc.is_in(cells.column(0), value_set=self._keys))
+        if found.num_rows:
+            yield found
+
+
+class Ranges(Query):
+    def __init__(self, ranges: Iterable[Range]) -> None:
+        """In any order; where they overlap, cells are given once."""
+        self._ranges: list[Range] = []
+        for start, stop in sorted(ranges, key=lambda item: item[0]):
+            if stop is not None and stop <= start:
+                continue
+            if self._ranges and _reaches(self._ranges[-1][1], start):
+                start, before = self._ranges.pop()
+                stop = None if before is None or stop is None else max(before, stop)
+            self._ranges.append((start, stop))
+
+    @classmethod
+    def of_prefixes(cls, prefixes: Iterable[bytes]) -> Ranges:
+        return cls((prefix, _behind(prefix)) for prefix in prefixes)
+
+    def hits(self, firsts: Sequence[bytes], limit: bytes | None) -> Iterator[tuple[int, Query]]:
+        last, ranges = -1, list[Range]()
+        for start, stop in self._ranges:
+            first = max(0, bisect_right(firsts, start) - 1)
+            behind = len(firsts) if stop is None else bisect_left(firsts, stop)
+            for block in range(first, behind):
+                end = end_of(firsts, block, limit)
+                if end is not None and start >= end:
+                    continue
+                if block != last and ranges:
+                    yield last, Ranges(ranges)
+                    ranges = []
+                last = block
+                ranges.append((start, stop))
+        if ranges:
+            yield last, Ranges(ranges)
+
+    def pick(self, cells: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        keys = cells.column(0)
+        for start, stop in self._ranges:
+            first = _count_before(keys, start)
+            behind = cells.num_rows if stop is None else _count_before(keys, stop)
+            if behind > first:
+                yield cells.slice(first, behind - first)
+
+
+def end_of(firsts: Sequence[bytes], block: int, limit: bytes | None) -> bytes | None:
+    """The first key behind a block; see `Query.hits`."""
+    return firsts[block + 1] if block + 1 < len(firsts) else limit
+
+
+def _reaches(stop: bytes | None, start: bytes) -> bool:
+    return stop is None or stop >= start
+
+
+def _behind(prefix: bytes) -> bytes | None:
+    """The least of the keys that are greater than all that begin so; None where there is none."""
+    short = prefix.rstrip(b"\xff")
+    return short[:-1] + bytes([short[-1] + 1]) if short else None
+
+
+def _count_before(keys: Any, key: bytes) -> int:
+    return bisect_left(range(len(keys)), key, key=lambda place: keys[place].as_py())
+
+
+_ENTRY = struct.Struct(">qi")
+_INT = struct.Struct(">i")
+#: what HBase adds to a root above others: offset, size and entry of the middle key
+_MIDDLE = 16
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """A block; the keys in it are not before `key`, which may be a shortened one."""
+
+    offset: int
+    stored: int
+    key: bytes
+
+
+def decode_root(content: bytes, count: int, levels: int) -> list[IndexEntry]:
+    """Raises Damage, as all of these."""
+    entries, at = _listed(content, count, row_of)
+    if len(content) - at not in ((0,) if levels == 1 else (0, _MIDDLE)):
+        raise Damage(f"an index has more than its {count} entries")
+    return _sorted(entries)
+
+
+def decode_meta(content: bytes, count: int) -> list[IndexEntry]:
+    entries, at = _listed(content, count, bytes)
+    if at != len(content):
+        raise Damage(f"the index of meta blocks has more than its {count} entries")
+    return entries
+
+
+def decode_leaf(content: bytes, place: int) -> list[IndexEntry]:
+    """A leaf or an intermediate index; `place` is its block's, for errors."""
+    count = _INT.unpack_from(content)[0] if len(content) >= _INT.size else -1
+    begin = _INT.size * (count + 2)
+    if not 0 < count <= len(content) // _ENTRY.size or begin > len(content):
+        raise Damage(f"the index at {place} has no {count} entries")
+    bounds = [begin + bound for (bound,) in _INT.iter_unpack(content[_INT.size : begin])]
+    if bounds[0] != begin or bounds[-1] != len(content):
+        raise Damage(f"the index at {place} has other entries than it lists")
+    entries = []
+    for start, end in itertools.pairwise(bounds):
+        if end - start < _ENTRY.size:
+            raise Damage(f"the index at {place} has other entries than it lists")
+        offset, stored = _ENTRY.unpack_from(content, start)
+        entries.append(IndexEntry(offset, stored, row_of(content[start + _ENTRY.size : end])))
+    return _sorted(entries)
+
+
+def encode_root(entries: Iterable[IndexEntry]) -> bytes:
+    return b"".join(_encoded(entry, full_key(entry.key)) for entry in entries)
+
+
+def encode_meta(entries: Iterable[IndexEntry]) -> bytes:
+    return b"".join(_encoded(entry, entry.key) for entry in entries)
+
+
+def encode_leaf(entries: Sequence[IndexEntry]) -> bytes:
+    parts = [_ENTRY.pack(entry.offset, entry.stored) + full_key(entry.key) for entry in entries]
+    bounds = [0]
+    for part in parts:
+        bounds.append(bounds[-1] + len(part))
+    return b"".join([struct.pack(f">{len(bounds) + 1}i", len(parts), *bounds), *parts])
+
+
+def _encoded(entry: IndexEntry, key: bytes) -> bytes:
+    return _ENTRY.pack(entry.offset, entry.stored) + _vint(len(key)) + key
+
+
+def _listed(content: bytes, count: int, key_of: Callable[[bytes], bytes]) -> tuple[list[IndexEntry], int]:
+    """(so many entries, where they end)"""
+    if not 0 <= count <= len(content) // _ENTRY.size:
+        raise Damage(f"an index of {len(content)} bytes has no {count} entries")
+    entries, at = [], 0
+    for _ in range(count):
+        if at + _ENTRY.size > len(content):
+            raise Damage("an index is cut")
+        offset, stored = _ENTRY.unpack_from(content, at)
+        length, at = _read_vint(content, at + _ENTRY.size)
+        if not 0 <= length <= len(content) - at:
+            raise Damage("a key of an index is cut")
+        entries.append(IndexEntry(offset, stored, key_of(content[at : at + length])))
+        at += length
+    return entries, at
+
+
+def _sorted(entries: list[IndexEntry]) -> list[IndexEntry]:
+    for one, other in itertools.pairwise(entries):
+        if other.key <= one.key or other.offset < one.offset + one.stored:
+            raise Damage(f"an index is not sorted at {other.key!r}")
+    return entries
+
+
+def _vint(number: int) -> bytes:
+    """As Hadoop writes a number that is not negative."""
+    if number < 128:
+        return bytes([number])
+    size = -(-number.bit_length() // 8)
+    return bytes([144 - size]) + number.to_bytes(size, "big")
+
+
+def _read_vint(data: bytes, at: int) -> tuple[int, int]:
+    """(a number, where it ends); -1 for a negative one"""
+    if at >= len(data):
+        raise Damage("a number is cut")
+    first = data[at] - 256 if data[at] > 127 else data[at]
+    if first >= -112:
+        return first, at + 1
+    if first < -120:
+        return -1, at
+    end = at + 1 - 112 - first
+    if end > len(data):
+        raise Damage("a number is cut")
+    return int.from_bytes(data[at + 1 : end], "big"), end
+
 
 #: bytes of the end of a file that are read on opening; mostly they are all that is needed then
 _TAIL = 1 << 16

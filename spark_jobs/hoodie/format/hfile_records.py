@@ -19,8 +19,8 @@ from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.errors import TableError
 from hoodie.format.bloom import BloomFilter
 from hoodie.format.hfile import HFileReader
+from hoodie.format.hfile_block import BLOOM_FILTER, BLOOM_TYPE, MAX_KEY, MIN_KEY, SCHEMA
 from hoodie.format.hfile_cells import CELLS
-from hoodie.format.hfile_trailer import BLOOM_FILTER, BLOOM_TYPE, MAX_KEY, MIN_KEY, SCHEMA
 from hoodie.format.hfile_writer import HFileOptions, HFileWriter, Sink
 
 #: the field whose text is the cell's key

@@ -13,7 +13,20 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Ints, pc, whole
 from hoodie.errors import InputError
-from hoodie.format.hfile_block import HEADER, LEVEL, Checksum, Compression, Kind, encode_block
+from hoodie.format.hfile import IndexEntry, encode_leaf, encode_meta, encode_root
+from hoodie.format.hfile_block import (
+    CELL_VERSION,
+    GREATEST_VERSION,
+    HEADER,
+    LEVEL,
+    TRAILER_BYTES,
+    Checksum,
+    Compression,
+    Kind,
+    Trailer,
+    encode_block,
+    encode_info,
+)
 from hoodie.format.hfile_cells import (
     CELL_OVERHEAD,
     CELLS,
@@ -23,8 +36,6 @@ from hoodie.format.hfile_cells import (
     encode_cells,
     full_key,
 )
-from hoodie.format.hfile_index import IndexEntry, encode_leaf, encode_meta, encode_root
-from hoodie.format.hfile_trailer import CELL_VERSION, GREATEST_VERSION, TRAILER_BYTES, Trailer, encode_info
 
 #: uncompressed bytes of a data block, as Apache Hudi has it
 BLOCK_BYTES = 1 << 20

@@ -24,16 +24,15 @@ from hoodie.engine.parquet_open import parquet_file
 from hoodie.engine.required import settled
 from hoodie.errors import InputError, TableError
 from hoodie.format.base_file import READ_BATCH_ROWS, parquet_writer
-from hoodie.format.by_id import FileColumns
 from hoodie.format.evolution import read_as
 from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_block import Compression
 from hoodie.format.hfile_records import decode_rows, encode_rows, field_names, schema_of
 from hoodie.format.hfile_writer import HFileOptions
+from hoodie.format.internal_schema import FileColumns
 from hoodie.format.log_block import IS_PARTIAL, BlockType, Buffer, LogBlock
 from hoodie.format.log_delete import DeleteRecords, encode_delete_block, read_delete_block
-from hoodie.format.parquet_footer import Footer
-from hoodie.format.parquet_pages import Pages
+from hoodie.format.parquet_guard import Footer, Pages
 from hoodie.format.schema import from_avro
 from hoodie.format.settings import Codec, LogBlockFormat
 

@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hoodie.codec.avro_cursor import Cursors, Damage, Nulls, Raw
-from hoodie.codec.avro_decode_leaf import read_leaf
+from hoodie.codec.avro_decode import read_leaf
 from hoodie.codec.avro_types import Leaf
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]

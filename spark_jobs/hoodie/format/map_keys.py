@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import Bools, whole
-from hoodie.engine.nested import contains
+from hoodie.engine.required import contains
 from hoodie.errors import InputError
 
 #: keys of a map that are compared with one another; more are sorted

@@ -20,8 +20,8 @@ from hoodie.format.names import join
 from hoodie.index import Index, Scope
 from hoodie.index.locations import KeySearch, Locations
 from hoodie.index.settings import BLOOM_MOVES, BY_METADATA, PRUNE_BY_RANGES
-from hoodie.metadata.column_stats import File
-from hoodie.metadata.key_files import KeyFiles
+from hoodie.metadata.partitions.bloom_filters import KeyFiles
+from hoodie.metadata.partitions.column_stats import File
 from hoodie.metadata.queries import Unusable, for_queries, ignored, using
 from hoodie.metadata.table import Partition
 from hoodie.table.handle import Table, TableRef

@@ -20,8 +20,8 @@ from hoodie.index.locations import LOOK_UP, Locations, Positions, search_slices
 from hoodie.index.settings import INDEX_TYPE, RECORD_INDEX_MOVES, SIMPLE_MOVES, IndexType
 from hoodie.mask import masked
 from hoodie.metadata.keys import file_groups
+from hoodie.metadata.partitions.record_index import locate
 from hoodie.metadata.queries import MetadataTableIgnored, Unusable, using
-from hoodie.metadata.record_index import locate
 from hoodie.metadata.settings import METADATA_ENABLE, RECORD_INDEX_ENABLE
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.table.handle import Table, TableRef

@@ -18,7 +18,7 @@ from hoodie.backend.local import LocalBackend
 from hoodie.config.error_table import ErrorTable
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
-from hoodie.ingestion.files import DatedFile
+from hoodie.ingestion.checkpoint import DatedFile
 from hoodie.keygen.settings import PARTITIONPATH_FIELD, RECORDKEY_FIELD
 from hoodie.merge.settings import PRECOMBINE_FIELD
 from hoodie.pipeline import write
@@ -27,8 +27,7 @@ from hoodie.source.bad_rows import Required
 from hoodie.storage.settings import options_of
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.settings import WAIT_MS
-from hoodie.timeline.task_run import RUN_KEY
-from hoodie.timeline.tokens import TOKEN_KEY
+from hoodie.timeline.tokens import RUN_KEY, TOKEN_KEY
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from hoodie.write.settings import TABLE_NAME
 

@@ -16,17 +16,25 @@ from hoodie.backend import Backend
 from hoodie.config.error_table import ErrorTable
 from hoodie.config.key import Config
 from hoodie.errors import CommitConflict, ConfigError, TableNotFound
-from hoodie.ingestion.checkpoint import Checkpoint, Known, known
+from hoodie.ingestion.checkpoint import (
+    Checkpoint,
+    Chosen,
+    Known,
+    Limits,
+    choose,
+    dated_files,
+    is_there,
+    known,
+    source_name,
+)
 from hoodie.ingestion.error_rows import BAD_ROWS_KEY, check, required, write_errors
-from hoodie.ingestion.files import Chosen, Limits, choose, dated_files, is_there, source_name
 from hoodie.pipeline import write
 from hoodie.progress import ProgressCallback, silent
 from hoodie.source import Format, Source
 from hoodie.source.target import target_schema
 from hoodie.table.handle import Table, TableRef
 from hoodie.text import plural
-from hoodie.timeline.task_run import RUN_KEY
-from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY, TokenCommit
+from hoodie.timeline.tokens import FINGERPRINT_KEY, RUN_KEY, TOKEN_KEY, TokenCommit
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 
 #: operations that add the rows of files to a table

@@ -7,7 +7,7 @@ import threading
 import uuid
 
 from hoodie.lock import Holder, Lease, LockProvider
-from hoodie.table.process import this_process
+from hoodie.table.heartbeat import this_process
 
 #: by the path of the table
 _HELD: dict[str, Lease] = {}

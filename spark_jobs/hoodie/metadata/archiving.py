@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hoodie.errors import AlreadyExists
-from hoodie.metadata.upkeep import Upkeep
-from hoodie.metadata.written_table import WrittenTable
+from hoodie.metadata.written_table import Upkeep, WrittenTable
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files, archive_name, archive_version, encode_archive
 from hoodie.timeline.archived_entry import entry_record

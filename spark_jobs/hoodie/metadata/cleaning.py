@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.instants import Own
-from hoodie.metadata.upkeep import Upkeep
-from hoodie.metadata.written_table import WrittenTable
+from hoodie.metadata.written_table import Upkeep, WrittenTable
 from hoodie.table.view import FileSlice
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State

@@ -30,8 +30,7 @@ from hoodie.metadata.merging import Changes, FileNames, LastRecords, Statistics,
 from hoodie.metadata.record_schema import is_current, record_schema
 from hoodie.metadata.records.files import FILES
 from hoodie.metadata.table import Partition, naming
-from hoodie.metadata.upkeep import Upkeep
-from hoodie.metadata.written_table import WrittenTable, at_once, new_options
+from hoodie.metadata.written_table import Upkeep, WrittenTable, at_once, new_options
 from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.log_scan import SMALL, LogScan, contents, scan_slice
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView

@@ -11,7 +11,7 @@ import numpy as np
 
 from hoodie.codec.arrays import Ints
 from hoodie.codec.java_hash import text_hashes
-from hoodie.codec.xxh64 import xxh64
+from hoodie.codec.xxhash import xxh64
 from hoodie.metadata.records.files import NOT_PARTITIONED
 
 _SEED = 0xFFFFFFFFDABADABA

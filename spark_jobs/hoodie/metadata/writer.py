@@ -32,8 +32,7 @@ from hoodie.metadata.making import make_filled, make_partitions
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.rolling_back import finish_rollbacks, roll_back, roll_back_pending
 from hoodie.metadata.table import Partition
-from hoodie.metadata.upkeep import DEFAULT, Upkeep
-from hoodie.metadata.written_table import WrittenTable
+from hoodie.metadata.written_table import DEFAULT, Upkeep, WrittenTable
 from hoodie.table.handle import Table
 from hoodie.timeline.time import InstantTime
 

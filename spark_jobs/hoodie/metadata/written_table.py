@@ -1,4 +1,7 @@
-"""A metadata table as a process has it that changes it: its timeline, its slices, its instants."""
+"""A metadata table as a process has it that changes it: its timeline, its slices, its instants.
+
+When a metadata table is compacted, cleaned and archived (format.md 10.7).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from hoodie.errors import AlreadyExists, TableError
@@ -216,3 +219,19 @@ def at_once(work: Sequence[_T], do: Callable[[_T], _R]) -> list[_R]:
         return [do(item) for item in work]
     with ThreadPoolExecutor(THREADS) as pool:
         return list(pool.map(do, work))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upkeep:
+    """`compact_after`: deltacommits since the last compaction. `keep_commits`: those before which old slices
+    are cleaned. Of `keep_most` commits on the timeline all but `keep_least` are archived.
+    """
+
+    compact_after: int = 10
+    keep_commits: int = 20
+    keep_least: int = 21
+    keep_most: int = 31
+
+
+#: as Apache Hudi has it
+DEFAULT = Upkeep()

@@ -1,4 +1,9 @@
-"""A connection to a Hive metastore, by the package thriftpy2, which is imported when one is made."""
+"""A connection to a Hive metastore, by the package thriftpy2, which is imported when one is made.
+
+What is called of the Thrift service of Hive's metastore, from 2.3 on: of locks, tables and partitions.
+
+Fields that a newer metastore has and that are not here are left out of what is sent back.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,107 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hoodie.errors import ConfigError
-from hoodie.metastore.definitions import DEFINITIONS
+
+DEFINITIONS = """
+enum LockState { ACQUIRED = 1, WAITING = 2, ABORT = 3, NOT_ACQUIRED = 4 }
+enum LockLevel { DB = 1, TABLE = 2, PARTITION = 3 }
+enum LockType { SHARED_READ = 1, SHARED_WRITE = 2, EXCLUSIVE = 3, EXCL_WRITE = 4 }
+struct LockComponent {
+  1: required LockType type, 2: required LockLevel level, 3: required string dbname,
+  4: optional string tablename
+}
+struct LockRequest {
+  1: required list<LockComponent> component, 3: required string user, 4: required string hostname,
+  5: optional string agentInfo
+}
+struct LockResponse { 1: required i64 lockid, 2: required LockState state, 3: optional string errorMessage }
+struct CheckLockRequest { 1: required i64 lockid }
+struct UnlockRequest { 1: required i64 lockid }
+struct HeartbeatRequest { 1: optional i64 lockid }
+struct ShowLocksRequest { 1: optional string dbname, 2: optional string tablename }
+struct ShowLocksResponseElement {
+  1: required i64 lockid, 2: required string dbname, 3: optional string tablename,
+  5: required LockState state, 9: optional i64 acquiredat, 10: required string user,
+  11: required string hostname, 13: optional string agentInfo
+}
+struct ShowLocksResponse { 1: list<ShowLocksResponseElement> locks }
+exception NoSuchTxnException { 1: string message }
+exception TxnAbortedException { 1: string message }
+exception TxnOpenException { 1: string message }
+exception NoSuchLockException { 1: string message }
+struct FieldSchema { 1: string name, 2: string type, 3: string comment }
+struct SerDeInfo { 1: string name, 2: string serializationLib, 3: map<string, string> parameters }
+struct Order { 1: string col, 2: i32 order }
+struct StorageDescriptor {
+  1: list<FieldSchema> cols, 2: string location, 3: string inputFormat, 4: string outputFormat,
+  5: bool compressed, 6: i32 numBuckets, 7: SerDeInfo serdeInfo, 8: list<string> bucketCols,
+  9: list<Order> sortCols, 10: map<string, string> parameters, 12: optional bool storedAsSubDirectories
+}
+struct Database {
+  1: string name, 2: string description, 3: string locationUri, 4: map<string, string> parameters,
+  6: optional string ownerName
+}
+struct Table {
+  1: string tableName, 2: string dbName, 3: string owner, 4: i32 createTime, 5: i32 lastAccessTime,
+  6: i32 retention, 7: StorageDescriptor sd, 8: list<FieldSchema> partitionKeys,
+  9: map<string, string> parameters, 10: string viewOriginalText, 11: string viewExpandedText,
+  12: string tableType, 14: optional bool temporary, 15: optional bool rewriteEnabled,
+  17: optional string catName
+}
+struct Partition {
+  1: list<string> values, 2: string dbName, 3: string tableName, 4: i32 createTime, 5: i32 lastAccessTime,
+  6: StorageDescriptor sd, 7: map<string, string> parameters, 9: optional string catName
+}
+struct EnvironmentContext { 1: map<string, string> properties }
+struct AddPartitionsRequest {
+  1: required string dbName, 2: required string tblName, 3: required list<Partition> parts,
+  4: required bool ifNotExists, 5: optional bool needResult
+}
+struct AddPartitionsResult { 1: optional list<Partition> partitions }
+struct RequestPartsSpec { 1: list<string> names }
+struct DropPartitionsRequest {
+  1: required string dbName, 2: required string tblName, 3: required RequestPartsSpec parts,
+  4: optional bool deleteData, 5: optional bool ifExists, 6: optional bool ignoreProtection,
+  8: optional bool needResult
+}
+struct DropPartitionsResult { 1: optional list<Partition> partitions }
+exception MetaException { 1: string message }
+exception AlreadyExistsException { 1: string message }
+exception InvalidObjectException { 1: string message }
+exception InvalidOperationException { 1: string message }
+exception NoSuchObjectException { 1: string message }
+service ThriftHiveMetastore {
+  Database get_database(1: string name) throws (1: NoSuchObjectException o1, 2: MetaException o2),
+  void create_database(1: Database database)
+    throws (1: AlreadyExistsException o1, 2: InvalidObjectException o2, 3: MetaException o3),
+  Table get_table(1: string dbname, 2: string tbl_name)
+    throws (1: MetaException o1, 2: NoSuchObjectException o2),
+  void create_table(1: Table tbl)
+    throws (1: AlreadyExistsException o1, 2: InvalidObjectException o2, 3: MetaException o3,
+            4: NoSuchObjectException o4),
+  void alter_table_with_environment_context(1: string dbname, 2: string tbl_name, 3: Table new_tbl,
+                                            4: EnvironmentContext environment_context)
+    throws (1: InvalidOperationException o1, 2: MetaException o2),
+  list<string> get_partition_names(1: string db_name, 2: string tbl_name, 3: i16 max_parts)
+    throws (1: NoSuchObjectException o1, 2: MetaException o2),
+  list<Partition> get_partitions_by_names(1: string db_name, 2: string tbl_name, 3: list<string> names)
+    throws (1: MetaException o1, 2: NoSuchObjectException o2),
+  AddPartitionsResult add_partitions_req(1: AddPartitionsRequest request)
+    throws (1: InvalidObjectException o1, 2: AlreadyExistsException o2, 3: MetaException o3),
+  void alter_partitions(1: string db_name, 2: string tbl_name, 3: list<Partition> new_parts)
+    throws (1: InvalidOperationException o1, 2: MetaException o2),
+  DropPartitionsResult drop_partitions_req(1: DropPartitionsRequest req)
+    throws (1: NoSuchObjectException o1, 2: MetaException o2),
+  LockResponse lock(1: LockRequest rqst) throws (1: NoSuchTxnException o1, 2: TxnAbortedException o2),
+  LockResponse check_lock(1: CheckLockRequest rqst)
+    throws (1: NoSuchTxnException o1, 2: TxnAbortedException o2, 3: NoSuchLockException o3),
+  void unlock(1: UnlockRequest rqst) throws (1: NoSuchLockException o1, 2: TxnOpenException o2),
+  void heartbeat(1: HeartbeatRequest ids)
+    throws (1: NoSuchLockException o1, 2: NoSuchTxnException o2, 3: TxnAbortedException o3),
+  ShowLocksResponse show_locks(1: ShowLocksRequest rqst)
+}
+"""
+
 
 PORT = 9083
 #: for all servers together

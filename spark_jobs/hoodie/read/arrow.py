@@ -1,4 +1,7 @@
-"""Queries as Arrow batches; DuckDB evaluates predicates."""
+"""Queries as Arrow batches; DuckDB evaluates predicates.
+
+Change data as Arrow batches; DuckDB evaluates predicates.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import COMMIT_TIME
 from hoodie.read import duckdb_predicate
 from hoodie.read.binding import Predicate, Where
-from hoodie.read.change_batches import change_batches
-from hoodie.read.changes import ChangeView, asks_changes
+from hoodie.read.change_rows import change_tables
+from hoodie.read.changes import SCHEMA, Change, ChangeView, asks_changes
 from hoodie.read.duckdb_predicate import NoPredicate, wrong
 from hoodie.read.file_slice import read_slice, read_through
 from hoodie.read.pruning import asks_files, row_groups
@@ -30,6 +33,68 @@ from hoodie.read.table_view import TableView, file_schemas
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.view import BaseFile, FileSlice
+
+#: bytes of rows of one change that are read before the caller takes them
+_READ_AHEAD = 32 << 20
+
+
+def change_batches(
+    view: ChangeView, storage: Storage, names: Sequence[str], where: str | None
+) -> pa.RecordBatchReader:
+    """The changes in the order of their commits, while they are read; `where` is one SQL predicate on op,
+    ts_ms, before and after. Raises ConfigError for a wrong one.
+    """
+
+    def read(change: Change) -> Generator[pa.Table, None, None]:
+        yield from change_tables(view, storage, change)
+
+    found = side_by_side(map(read, view.changes), usable_cores() + 1, lambda rows: rows.nbytes, _READ_AHEAD)
+    if where is not None:
+        return _filtered_changes(found, names, where)
+    batches = (batch for rows in found for batch in rows.select(list(names)).to_batches())
+    return pa.RecordBatchReader.from_batches(_schema_of_changes(names), batches)
+
+
+def _filtered_changes(found: Iterator[pa.Table], names: Sequence[str], where: str) -> pa.RecordBatchReader:
+    import duckdb
+
+    failed: list[Exception] = []  # DuckDB would hide it
+
+    def every() -> Iterator[pa.RecordBatch]:
+        try:
+            for rows in found:
+                yield from rows.to_batches()
+        except Exception as error:
+            failed.append(error)
+            raise
+
+    def cause(error: Exception) -> Exception:
+        return failed[0] if failed else wrong(where, str(error), SCHEMA.names)
+
+    with ExitStack() as stack:
+        connection = stack.enter_context(duckdb_predicate.connection())
+        try:
+            duckdb_predicate.parsed(connection, where)
+            connection.register("changes", pa.RecordBatchReader.from_batches(SCHEMA, every()))
+            text = f"SELECT {', '.join(names)} FROM changes WHERE (\n{where}\n)"
+            answer = connection.sql(text).to_arrow_reader(READ_BATCH_ROWS)
+        except (NoPredicate, duckdb.Error) as error:
+            raise cause(error) from None
+        held = stack.pop_all()
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with held:
+            try:
+                yield from answer
+            except (duckdb.Error, pa.ArrowException, OSError) as error:
+                raise cause(error) from None
+
+    return pa.RecordBatchReader.from_batches(_schema_of_changes(names), batches())
+
+
+def _schema_of_changes(names: Sequence[str]) -> pa.Schema:
+    return pa.schema([SCHEMA.field(name) for name in names])
+
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,8 +106,6 @@ pc: Any = pyarrow.compute
 
 #: files whose footers, bloom filters included, are held in memory, so that fewer row groups are read
 _FOOTERS = 256
-#: bytes of rows of one slice that are read before the caller takes them
-_READ_AHEAD = 32 << 20
 
 
 def read_batches(

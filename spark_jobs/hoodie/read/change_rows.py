@@ -27,7 +27,7 @@ from hoodie.read.changes import SCHEMA, Change, ChangeView, How, just_before
 from hoodie.read.file_slice import read_slice, rows_of_keys
 from hoodie.read.log_merge import SliceContext, merged_log
 from hoodie.read.matching import Bools, Ints
-from hoodie.read.past import gone
+from hoodie.read.retained import gone
 from hoodie.storage import Storage
 from hoodie.table.log_scan import scan_slice
 from hoodie.table.view import FileSlice

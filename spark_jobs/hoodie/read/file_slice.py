@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from hoodie.codec.ahead import ahead
 from hoodie.engine.packing import together
 from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
-from hoodie.format.by_id import stored_batches
+from hoodie.format.internal_schema import stored_batches
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.log_merge import SliceContext, merged_log
 from hoodie.read.matching import Merged, Part, Places, live, looked_at, merge_batch, replacement

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from hoodie.errors import InputError, TableError
-from hoodie.format.by_id import Evolution, FileColumns
+from hoodie.format.internal_schema import Evolution, FileColumns
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.meta_fields import RECORD_KEY

@@ -3,20 +3,137 @@
 A partition's rows have the values of its path, whatever its files and logs hold, so that partitions are left
 out with their logs. What is known of a base file bounds the rows of a slice without logs only: a log updates
 rows of the file, and adds others. The engine still evaluates the whole predicate on what is left.
+
+Bounds of columns from the statistics in a Parquet file's footer, a row group at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hoodie.engine.legacy_calendar import LegacyCalendar, is_temporal
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
-from hoodie.read.bounds import UNKNOWN, Bounds, Lookup, may_be_true
+from hoodie.read.bounds import NOTHING, UNKNOWN, Bounds, Lookup, comparable, may_be_true
 from hoodie.read.partition_values import PathColumns
-from hoodie.read.predicate import ANY, Field, Node, Path
-from hoodie.read.statistics import fields_of, possible_row_groups
+from hoodie.read.predicate import (
+    ANY,
+    And,
+    Answers,
+    Comparison,
+    Computed,
+    Constant,
+    Expression,
+    Field,
+    Node,
+    Not,
+    Opaque,
+    Or,
+    Path,
+)
 from hoodie.table.view import FileSlice
+
+
+def possible_row_groups(
+    node: Node, metadata: pq.FileMetaData, known: dict[tuple[str, ...], Bounds]
+) -> list[int]:
+    """The numbers of the row groups that may have rows for which the predicate is true.
+
+    The bounds in `known` are used instead of the statistics. Days and times of an old calendar, and a column
+    that the file has under another name or type than the tree was bound to, have no bounds.
+    """
+    fields = {path: field for path, field in fields_of(node).items() if path not in known}
+    if LegacyCalendar.of(metadata.metadata) is not None:
+        fields = {path: field for path, field in fields.items() if not is_temporal(field.type)}
+    places = _places(metadata, fields)
+
+    def lookup(group: pq.RowGroupMetaData) -> Lookup:
+        found = {
+            path: _bounds(group, places[path], field) for path, field in fields.items() if path in places
+        }
+        return lambda path: known.get(path) or found.get(path, UNKNOWN)
+
+    count = metadata.num_row_groups if places else 0
+    kept = [number for number in range(count) if may_be_true(node, lookup(metadata.row_group(number)))]
+    return kept if places else list(range(metadata.num_row_groups))
+
+
+def fields_of(node: Node) -> dict[Path, Field]:
+    """The columns that a bound tree reads."""
+    return {field.path: field for field in _fields(node)}
+
+
+def _fields(node: Node) -> Iterator[Field]:
+    if isinstance(node, (And, Or)):
+        for term in node.terms:
+            yield from _fields(term)
+    elif isinstance(node, (Not, Answers)):
+        yield from _fields(node.term)
+    elif isinstance(node, Opaque):
+        yield from node.fields
+    elif isinstance(node, Comparison):
+        yield from _of_value(node.left)
+        yield from _of_value(node.right)
+    elif not isinstance(node, Constant):
+        yield from _of_value(node.value)
+
+
+def _of_value(value: Expression) -> Iterator[Field]:
+    if isinstance(value, Field):
+        yield value
+    elif isinstance(value, Computed):
+        yield from _of_value(value.argument)
+
+
+def _places(metadata: pq.FileMetaData, fields: dict[tuple[str, ...], Field]) -> dict[tuple[str, ...], int]:
+    """The numbers of the file's columns that have the tree's types and are not in a list or a map."""
+    schema, found = metadata.schema.to_arrow_schema(), {}
+    numbers = {metadata.schema.column(number).path: number for number in range(metadata.num_columns)}
+    for path, field in fields.items():
+        number, kind = numbers.get(".".join(path)), _type(schema, path)
+        if number is None or kind is None or not kind.equals(field.type):
+            continue
+        if metadata.schema.column(number).max_repetition_level == 0:
+            found[path] = number
+    return found
+
+
+def _type(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:
+    fields, kind = list(schema), None
+    for name in path:
+        found = [field for field in fields if field.name == name]
+        if len(found) != 1:
+            return None
+        kind = found[0].type
+        fields = list(kind) if pa.types.is_struct(kind) else []
+    return kind
+
+
+def _bounds(group: pq.RowGroupMetaData, number: int, field: Field) -> Bounds:
+    """Of one column in a row group. Floats may be NaN: statistics do not contain it, or they are NaN (those
+    of parquet-java before 1.10, and of programs that take NumPy's least value), and bound nothing.
+    """
+    try:
+        statistics: Any = group.column(number).statistics
+        if statistics is None:
+            return UNKNOWN
+        nulls = not statistics.has_null_count or statistics.null_count > 0
+        values = not statistics.has_null_count or statistics.null_count < group.num_rows
+        if not values:
+            return NOTHING
+        nan = pa.types.is_floating(field.type)
+        if not statistics.has_min_max:
+            return Bounds(nulls=nulls, nan=nan)
+        low, high = comparable(statistics.min), comparable(statistics.max)
+    except (ValueError, OverflowError, pa.ArrowException):
+        return UNKNOWN  # a date outside of Python's years, or a text that was cut within a character
+    if isinstance(low, str) != pa.types.is_string(field.type) or low != low or high != high:
+        return Bounds(nulls=nulls, nan=nan)
+    return Bounds(low, high, nulls=nulls, nan=nan)
+
 
 #: sorts behind what follows a slash
 _BEHIND_SLASH = chr(ord("/") + 1)

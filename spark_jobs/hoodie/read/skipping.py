@@ -3,29 +3,254 @@
 In this order: when they were committed, then what the metadata table has: the statistics of columns, the
 bloom filters of keys, which base files without logs have, and the record index. What it can't say leaves
 slices in.
+
+The record keys that rows of an answer can have, where a predicate names them.
+
+Bounds of columns in file slices, by the statistics in the metadata table.
+
+A row of a slice has values of its files only, so that bounds of a column in all of them bound it in the
+slice; a file without statistics bounds nothing. What Apache Hudi writes is not always what it seems:
+
+- A row group that has no least and greatest value of a column has no part in those of its file, or that of
+  a zero: of floats where one is NaN (apache/hudi#18754), and of texts where one is long.
+- Where all values of a file count as nulls, it may have had no statistics; numbers are zero then.
+- Days before 1582-10-15 and times before 1900 may be counted by another calendar, and points in time in the
+  file's own unit.
+- Texts are compared by UTF-16 units where records of log files are merged, and may end with half a character.
+
+Statistics that were written here are what they seem (`ColumnStats.true`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Context, Decimal
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from hoodie.format.bloom import KeyHashes
+from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge import keeps_values
-from hoodie.metadata.bloom_filters import bloom_filters
+from hoodie.metadata.partitions.bloom_filters import bloom_filters
+from hoodie.metadata.partitions.column_ranges import text_bounds
+from hoodie.metadata.partitions.column_stats import ColumnStats, File, column_stats
+from hoodie.metadata.partitions.record_index import locate
 from hoodie.metadata.queries import Unusable, ignored, using
-from hoodie.metadata.record_index import locate
 from hoodie.metadata.table import MetadataTable, Partition
-from hoodie.read.column_bounds import slice_bounds
-from hoodie.read.key_values import possible_keys
+from hoodie.read.bounds import EMPTY, UNKNOWN, Bounds, comparable
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
-from hoodie.read.predicate import Node
-from hoodie.read.pruning import file_fields, possible_slices
+from hoodie.read.predicate import (
+    TRUE,
+    And,
+    Answers,
+    Comparison,
+    Constant,
+    Field,
+    In,
+    Literal,
+    Node,
+    Or,
+    Path,
+)
+from hoodie.read.pruning import fields_of, file_fields, possible_slices
 from hoodie.table.handle import Table
+from hoodie.table.properties import TableProperties
 from hoodie.table.view import FileSlice
+
+#: key generators whose record keys are the texts of the key's one field; of the first group later releases
+#: put its name before
+_PLAIN = re.compile(r"\.(?:(Complex)|Simple|Non[pP]artitioned|TimestampBased)(?:Avro)?KeyGenerator$")
+
+
+def possible_keys(node: Node, props: TableProperties) -> frozenset[str] | None:
+    """Every row for which the bound tree is true has one of these record keys; None: any."""
+    found = _values(node, (RECORD_KEY,))
+    keys = None if found is None else frozenset(map(str, found))
+    plain = _PLAIN.search(props.keygenerator_class or "")
+    if len(props.record_key_fields) != 1 or plain is None:
+        return keys
+    (name,) = props.record_key_fields
+    field = fields_of(node).get((name,))
+    if field is None or not (pa.types.is_string(field.type) or pa.types.is_integer(field.type)):
+        return keys
+    values = _values(node, (name,))
+    if values is None or "" in values:  # some generators have another text for the empty one
+        return keys
+    texts = [str(int(value)) for value in values if not isinstance(value, str) and value == int(value)]
+    texts += [value for value in values if isinstance(value, str)]
+    if plain[1]:
+        texts += [f"{name}:{text}" for text in texts]
+    return frozenset(texts) if keys is None else keys & frozenset(texts)
+
+
+def _values(node: Node, path: Path) -> frozenset[Any] | None:
+    """The values of the column in rows for which the tree is true; None: any."""
+    if isinstance(node, Constant):
+        return None if node.answers & TRUE else frozenset()
+    if isinstance(node, And):
+        found = [values for term in node.terms if (values := _values(term, path)) is not None]
+        return frozenset.intersection(*found) if found else None
+    if isinstance(node, Or):
+        every = [_values(term, path) for term in node.terms]
+        known = [values for values in every if values is not None]
+        return frozenset().union(*known) if len(known) == len(every) else None
+    if isinstance(node, Answers):
+        return _values(node.term, path) if node.among == TRUE else None
+    if isinstance(node, Comparison):
+        named = isinstance(node.left, Field) and node.left.path == path and node.sign in ("=", "<=>")
+        return frozenset([node.right.value]) if named and isinstance(node.right, Literal) else None
+    if isinstance(node, In):
+        return node.members if isinstance(node.value, Field) and node.value.path == path else None
+    return None
+
+
+#: rows of which Apache Hudi's Parquet writer makes one row group
+_ONE_GROUP = 100
+#: bytes of a text that Parquet writers may leave out of statistics (parquet-java adds up the two)
+_LONG = 2048
+_GREGORIAN = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days
+#: microseconds of 1900: times before were counted by another calendar
+_OLDEST = -2_208_988_800_000_000
+#: smaller numbers are microseconds of the years around 1970, or milliseconds of any time
+_MILLIS = 10**14
+_SCALE, _EXACT = -15, Context(prec=100)
+_Ends: TypeAlias = tuple[Any, Any]
+
+
+def slice_bounds(
+    metadata: MetadataTable, fields: Mapping[Path, Field], slices: Sequence[FileSlice]
+) -> list[dict[Path, Bounds]]:
+    """Of each slice what is known of some columns. Raises as `column_stats`."""
+    fields = {path: field for path, field in fields.items() if _known_type(field.type)}
+    if not fields:
+        return [{} for _ in slices]
+    names = {path: ".".join(path) for path in fields}
+    stored = [_files(item) for item in slices]
+    found = column_stats(metadata, names.values(), [file for files in stored for file, _ in files])
+
+    def bounds(files: Sequence[tuple[File, bool]], path: Path) -> Bounds:
+        joined: Bounds | None = None
+        for file, log in files:
+            stats = found.get((file, names[path]))
+            if stats is None:
+                return UNKNOWN
+            for item in stats:
+                one = bounds_of_stats(item, fields[path].type, log)
+                joined = one if joined is None else joined.joined(one)
+        return joined or UNKNOWN
+
+    return [{path: bounds(files, path) for path in fields} for files in stored]
+
+
+def bounds_of_stats(stats: ColumnStats, kind: pa.DataType, log: bool) -> Bounds:
+    """Those of a column of a type in a base file or, by one commit at least, in a log file."""
+    if stats.values == 0:
+        return EMPTY
+    nulls, floating = stats.nulls is None or stats.nulls != 0, pa.types.is_floating(kind)
+    unknown = Bounds(nulls=nulls, nan=floating)
+    if stats.low is None or stats.high is None:
+        return unknown
+    if not (log or stats.true or _is_whole(stats, kind)):
+        return unknown
+    low, high = _ends(stats, kind, log)
+    if low is not None and high is not None and high < low:
+        return unknown
+    return Bounds(low, high, nulls=nulls, nan=floating)
+
+
+def _is_whole(stats: ColumnStats, kind: pa.DataType) -> bool:
+    """Did every row group have a part in the bounds of a base file that Apache Hudi wrote?"""
+    if pa.types.is_floating(kind) or stats.nulls == stats.values:
+        return False
+    one_group = stats.values is not None and stats.values <= _ONE_GROUP
+    return one_group or not pa.types.is_string(kind) or _is_short(stats)
+
+
+def _is_short(stats: ColumnStats) -> bool:
+    """Has no text of the column a length that makes a row group's statistics lack it."""
+    return stats.nulls == 0 and stats.size is not None and 0 < stats.size < _LONG
+
+
+def _files(item: FileSlice) -> list[tuple[File, bool]]:
+    """(file, whether it is a log) of a slice."""
+    bases = [] if item.base is None else [((item.base.partition, item.base.name), False)]
+    return [*bases, *(((log.partition, log.name), True) for log in item.logs)]
+
+
+def _known_type(kind: pa.DataType) -> bool:
+    return any(test(kind) for test, _, _ in _TYPES)
+
+
+def _ends(stats: ColumnStats, kind: pa.DataType, log: bool) -> _Ends:
+    for test, kinds, made in _TYPES:
+        if test(kind):
+            return made(stats, log) if stats.kind in kinds else (None, None)
+    return None, None
+
+
+def _plain(stats: ColumnStats, _: bool) -> _Ends:
+    return stats.low, stats.high
+
+
+def _float(stats: ColumnStats, _: bool) -> _Ends:
+    low, high = (None if value != value else value for value in (stats.low, stats.high))
+    return low, high
+
+
+def _days(stats: ColumnStats, _: bool) -> _Ends:
+    low, high = comparable(stats.low), comparable(stats.high)
+    return None if low < _GREGORIAN else low, max(high, _GREGORIAN)
+
+
+def _moments(stats: ColumnStats, _: bool) -> _Ends:
+    low, high = stats.low, stats.high
+    if not isinstance(low, int) or max(abs(low), abs(high)) < _MILLIS:
+        return None, None
+    return None if low < _OLDEST else low, max(high, _OLDEST)
+
+
+def _decimals(stats: ColumnStats, log: bool) -> _Ends:
+    """Merged bytes of a log file were compared as bytes."""
+    if isinstance(stats.low, Decimal):
+        return stats.low, stats.high
+    if log or not (stats.low and stats.high):
+        return None, None
+    return merged_decimal(stats.low), merged_decimal(stats.high)
+
+
+def merged_decimal(data: bytes) -> Decimal:
+    """What Apache Hudi's merging of records leaves of a DecimalWrapper: unscaled bytes."""
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(_SCALE, _EXACT)
+
+
+def _texts(stats: ColumnStats, _: bool) -> _Ends:
+    return text_bounds(stats.low, stats.high)
+
+
+def _is_moment(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.TimestampType) and kind.unit == "us"
+
+
+_WHOLE = frozenset({"IntWrapper", "LongWrapper"})
+#: (what it is true of, the types of statistics that it may have, how bounds are made of them)
+_TYPES: Iterable[
+    tuple[Callable[[pa.DataType], bool], frozenset[str], Callable[[ColumnStats, bool], _Ends]]
+] = (
+    (pa.types.is_boolean, frozenset({"BooleanWrapper"}), _plain),
+    (pa.types.is_integer, _WHOLE, _plain),
+    (pa.types.is_float32, frozenset({"FloatWrapper"}), _float),
+    (pa.types.is_float64, frozenset({"DoubleWrapper"}), _float),
+    (pa.types.is_date32, frozenset({"DateWrapper", "IntWrapper"}), _days),
+    (_is_moment, frozenset({"LongWrapper", "TimestampMicrosWrapper"}), _moments),
+    (pa.types.is_decimal, frozenset({"DecimalWrapper", "BytesWrapper"}), _decimals),
+    (pa.types.is_string, frozenset({"StringWrapper"}), _texts),
+)
+
 
 COMMIT_TIMES, COLUMN_STATS = "commit times", "column stats"
 BLOOM_FILTERS, RECORD_INDEX = "bloom filters", "record index"

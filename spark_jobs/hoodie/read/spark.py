@@ -2,38 +2,153 @@
 
 Slices with logs, skeletons, and files of other column names are read by Python tasks. Written against a
 session that is passed in: pyspark is imported by the caller that made the session.
+
+The values of partition paths as Spark SQL, for files that Spark reads itself.
+
+A value is computed from the row's `_hoodie_partition_path`. A path for which that gives another value than
+`PathColumns` does, or which does not contain one, is named in the expression with its own. Names and values
+are written in hexadecimal: the name of a partition is no SQL.
+
+Change data as a DataFrame: Python tasks read it, file group by file group.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.engine.hadoop import lacks_file_system, no_file_system, unseen
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.packing import packed
 from hoodie.engine.required import loosened
-from hoodie.engine.session import conf_set, to_spark_schema
+from hoodie.engine.session import conf_set, lacks_file_system, no_file_system, to_spark_schema, unseen
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
+from hoodie.format.names import DEFAULT_PARTITION
 from hoodie.read import spark_predicate
 from hoodie.read.binding import Where
-from hoodie.read.changes import ChangeView, asks_changes
+from hoodie.read.change_rows import change_tables
+from hoodie.read.changes import SCHEMA, Change, ChangeView, asks_changes
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
-from hoodie.read.partition_values import PathColumns
+from hoodie.read.partition_values import PathColumns, is_moment, is_plain
 from hoodie.read.query import Query
 from hoodie.read.settings import READER, Reader
-from hoodie.read.spark_changes import change_frame
-from hoodie.read.spark_values import value_expressions
 from hoodie.read.table_view import TableView, file_schemas
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
+from hoodie.table.partition import partition_texts
 from hoodie.table.view import BaseFile, FileSlice
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+
+
+def value_expressions(
+    path_columns: PathColumns, partitions: Collection[str], types: Mapping[str, str]
+) -> dict[str, str]:
+    """SQL of each column in `types` (names -> Spark types) that is in paths, for rows of these partitions."""
+    values = {partition: path_columns.values(partition) for partition in partitions}
+    out: dict[str, str] = {}
+    for name, kind in types.items():
+        if name not in path_columns.types:
+            continue
+        known = [found[name] for found in values.values() if name in found]
+        if len(known) == len(values) and len(set(known)) == 1:
+            out[name] = _literal(known[0], kind)
+            continue
+        own = [
+            partition
+            for partition in values
+            if not _computes(path_columns, partition, name, values[partition])
+        ]
+        text = _text_of(path_columns, name)
+        if is_moment(path_columns.types[name]):
+            text = f"timestamp_micros(CAST({text} AS bigint))"
+        text = f"CAST({text} AS {kind})"
+        for partition in own:
+            found = values[partition]
+            value = _literal(found[name], kind) if name in found else _quoted(name)
+            text = f"IF(`{PARTITION_PATH}` = {_literal(partition, 'string')}, {value}, {text})"
+        out[name] = text
+    return out
+
+
+def _computes(path_columns: PathColumns, partition: str, name: str, found: Mapping[str, Any]) -> bool:
+    """Does `_text_of`, cast to the column's type, give the path's value?"""
+    if name not in found or (path_columns.props.url_encode and _BROKEN_ESCAPE.search(partition)):
+        return False
+    text = partition_texts(path_columns.props, partition)[name]
+    return text is None or is_plain(path_columns.types[name])
+
+
+def _text_of(path_columns: PathColumns, name: str) -> str:
+    fields = path_columns.props.partition_fields
+    part = f"`{PARTITION_PATH}`"
+    if len(fields) > 1:
+        part = f"get(split({part}, '/'), {fields.index(name)})"
+    prefix = _literal(f"{name}=", "string")
+    part = f"IF(startswith({part}, {prefix}), substring({part}, {len(name) + 2}), {part})"
+    if path_columns.props.url_encode:
+        part = f"url_decode(replace({part}, '+', '%2B'))"
+    return f"nullif({part}, {_literal(DEFAULT_PARTITION, 'string')})"
+
+
+def _literal(value: Any, kind: str) -> str:
+    if value is None:
+        return f"CAST(NULL AS {kind})"
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return f"CAST(CAST(X'{text.encode().hex()}' AS string) AS {kind})"
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(frozen=True)
+class ChangeScan:
+    """Reads changes in tasks. Picklable; `view` has none of its own."""
+
+    view: ChangeView
+    names: tuple[str, ...]
+
+    def batches(self, changes: Sequence[Change]) -> Iterator[pa.RecordBatch]:
+        """The rows of these changes, one change after the other."""
+        keep_freed_memory()
+        storage = self.view.ref.storage()
+        for change in changes:
+            for rows in change_tables(self.view, storage, change):
+                yield from rows.select(list(self.names)).to_batches()
+
+
+def change_scan(view: ChangeView, names: Sequence[str]) -> tuple[ChangeScan, tuple[tuple[Change, ...], ...]]:
+    """What tasks need, and the changes of each."""
+    return ChangeScan(replace(view, changes=()), tuple(names)), packed(view.changes, lambda each: each.size)
+
+
+@dataclass(frozen=True)
+class _ChangeTask:
+    """Runs on executors: numbers of groups of changes in, their rows out."""
+
+    scan: ChangeScan
+    changes: tuple[tuple[Change, ...], ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_numpy():
+                yield from self.scan.batches(self.changes[number])
+
+
+def change_frame(spark: Any, view: ChangeView) -> Any:
+    """DataFrame of all changes of a view, in no order."""
+    scan, tasks = change_scan(view, SCHEMA.names)
+    schema = to_spark_schema(SCHEMA)
+    if not tasks:
+        return spark.createDataFrame([], schema)
+    return spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(_ChangeTask(scan, tasks), schema)
+
 
 #: Spark looks at each named file by itself; beyond 32 of them it would run a job with a task for each
 _LIST_ON_DRIVER = {"spark.sql.sources.parallelPartitionDiscovery.threshold": "10000"}

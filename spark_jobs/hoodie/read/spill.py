@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.key_split import SPILL_SEED, key_fractions
+from hoodie.codec.hashing import SPILL_SEED, key_fractions
 from hoodie.errors import StorageError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.settings import SPILL_PATH

@@ -6,29 +6,93 @@ are differences of modification times of the instant's files, which no zone touc
 requested to completed (to now, if it is running), of which a table service's plan lay waiting for
 `waited_ms`; `duration_ms` is the work; `age_ms` is how old an unfinished one is. They are None where there is
 no end, and where the files do not have the times of the writes, as in a table that was copied.
+
+What a completed rollback took back, by its file.
+
+The jobs at work on a table, and those that wait for it.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timezone
 from typing import Any, TypeVar
 
+from hoodie.concurrency.queue import line
 from hoodie.errors import ConfigError, HoodieError, TableError
-from hoodie.serve import activity
-from hoodie.serve.rollbacks import taken_back
 from hoodie.serve.tables import ShownTable
 from hoodie.table.heartbeat import HeartbeatFile
+from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import ArchivedEntry, archive_files, read_archived
 from hoodie.timeline.clock import instant_millis, parse_instant
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from hoodie.timeline.task_run import TaskRun
+from hoodie.timeline.taken_back import TakenBack
 from hoodie.timeline.time import REQUESTED, InstantTime
+from hoodie.timeline.tokens import TaskRun
+
+
+def taken_back(data: bytes) -> dict[str, Any] | None:
+    """The instant, and, where the file says it, its rows and its task run. None where it can't be read, such
+    as that of Apache Hudi without fastavro.
+    """
+    known = TakenBack.read(data)
+    if known is not None:
+        run = known.run
+        found = {name: value for name, value in vars(known).items() if name != "task"}
+        return {**found, "run": vars(run) if run is not None else None}
+    from hoodie.codec.avro import read_record
+
+    try:
+        record = read_record("HoodieRollbackMetadata", data)
+    except HoodieError:
+        return None
+    items = record.get("instantsRollback") or ()
+    named = [(str(item["commitTime"]), str(item["action"])) for item in items]
+    times = named or [(str(time), "") for time in record["commitsRollback"]]
+    return {"instant": times[0][0], "action": times[0][1], "run": None} if times else None
+
+
+def alive(beat: HeartbeatFile) -> bool:
+    """By the default settings; our own heartbeats say themselves for how long they count."""
+    return beat.alive(INTERVAL_MS.default or 0, TOLERABLE_MISSES.default or 0)
+
+
+def described(beat: HeartbeatFile) -> dict[str, Any]:
+    """JSON-able: the process of a heartbeat."""
+    return {
+        "owner": beat.owner,
+        "service": beat.service,
+        "silent_ms": max(0, beat.age_ms),
+        "run": vars(beat.run) if beat.run is not None else None,
+    }
+
+
+def waiting(table: ShownTable, beats: Collection[HeartbeatFile]) -> list[dict[str, Any]]:
+    """Jobs that wait for the table, first to last, each with those at work that it waits for, and how many of
+    the queue go first. `beats`: heartbeats of those at work.
+    """
+    queue = line(table.table, INTERVAL_MS.default or 0, TOLERABLE_MISSES.default or 0)
+    if not queue:
+        return []
+    holders = [
+        {"instant": beat.instant, **described(beat)} for beat in beats if not beat.service and alive(beat)
+    ]
+    return [
+        {
+            "rank": item.rank.name.lower(),
+            "waited_ms": max(0, table.now_ms - item.arrived_ms),
+            **described(item.beat),
+            "ahead": place,
+            "for": holders,
+        }
+        for place, item in enumerate(queue)
+    ]
+
 
 T = TypeVar("T")
 LIMIT, MAX_LIMIT = 200, 1000
@@ -113,7 +177,7 @@ class ShownInstant:
         if run is not None or self.details is not None:
             out["run"] = vars(run) if run is not None else None
         if self.beat is not None:
-            out["writer"] = activity.described(self.beat)
+            out["writer"] = described(self.beat)
         if self.undone is not None:
             out["taken_back"] = dict(self.undone)
         return out
@@ -235,7 +299,7 @@ def active_page(
         "pending": len(timeline.pending()),
         "instants": shown(chosen),
         "older_pending": shown(older),
-        "waiting": activity.waiting(table, beats.values()) if before is None else [],
+        "waiting": waiting(table, beats.values()) if before is None else [],
         "next_before": cursor,
     }
 
@@ -304,7 +368,7 @@ def _status(instant: Instant, beat: HeartbeatFile | None) -> str:
     if instant.completed:
         return "completed"
     if beat is not None:
-        return "running" if activity.alive(beat) else "failed"
+        return "running" if alive(beat) else "failed"
     waits = instant.action in _PLANNED or instant.action is Action.REPLACECOMMIT
     return "scheduled" if instant.state is State.REQUESTED and waits else "open"
 

@@ -30,11 +30,9 @@ from urllib.parse import parse_qs, quote, unquote
 
 from hoodie.errors import ConfigError, HoodieError, TableError, TableNotFound
 from hoodie.serve import details, instants, tables
-from hoodie.serve.bounded import Bounded
-from hoodie.serve.examine import DOCTOR, SERVICES, Examiner
-from hoodie.serve.health import health
+from hoodie.serve.health import DOCTOR, SERVICES, Examiner, health
 from hoodie.serve.instants import Summaries, parse_before, parse_limit
-from hoodie.serve.tables import Options, ShownTable
+from hoodie.serve.tables import Bounded, Options, ShownTable
 from hoodie.text import lines, visible
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from hoodie.services.archive.run import archive
 from hoodie.services.archive.settings import AUTOMATIC as ARCHIVE
 from hoodie.services.clean.run import clean
 from hoodie.services.clean.settings import AUTOMATIC as CLEAN
-from hoodie.services.clustering.execute import pending as pending_clusterings
 from hoodie.services.clustering.run import cluster
+from hoodie.services.clustering.run import pending as pending_clusterings
 from hoodie.services.clustering.settings import ASYNC as ASYNC_CLUSTER
 from hoodie.services.clustering.settings import INLINE as CLUSTER
 from hoodie.services.clustering.settings import SCHEDULE_INLINE as SCHEDULE_CLUSTER

@@ -1,4 +1,7 @@
-"""The table a service works on, and its settings."""
+"""The table a service works on, and its settings.
+
+The check of the cleaner's settings against the archiver's.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,11 @@ from typing import Any
 
 from hoodie.concurrency.gate import check_concurrency, is_optimistic
 from hoodie.config.key import Config
+from hoodie.errors import ConfigError
 from hoodie.hooks import HookContext, Hooks
 from hoodie.progress import ProgressCallback, silent
+from hoodie.services.archive.settings import MAX_COMMITS, MIN_COMMITS
+from hoodie.services.clean.settings import COMMITS_RETAINED, POLICY, Policy
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.pending import BusyGroups, changing_groups
@@ -93,3 +99,26 @@ class ServiceTable:
     def next_time(self, timeline: Timeline) -> InstantTime:
         """A new instant, later than all on the timeline."""
         return new_instant_time(timeline.last_time, self.props.timeline_utc)
+
+
+def check_retention(config: Config) -> None:
+    """Raises ConfigError unless cleaner.commits.retained <= keep.min.commits < keep.max.commits.
+
+    Commits that are archived before their old files were cleaned can't be read incrementally although their
+    files are there; and the archiver needs room between its two limits.
+    """
+    least, most = config[MIN_COMMITS], config[MAX_COMMITS]
+    if least >= most:
+        raise ConfigError(
+            f"{MIN_COMMITS.name}={least} must be less than {MAX_COMMITS.name}={most}: beyond {most} commits "
+            f"the oldest are archived until {least} are left. Raise {MAX_COMMITS.name}",
+            **{MIN_COMMITS.name: least, MAX_COMMITS.name: most},
+        )
+    kept = config[COMMITS_RETAINED]
+    if config[POLICY] is Policy.KEEP_LATEST_COMMITS and kept > least:
+        raise ConfigError(
+            f"{COMMITS_RETAINED.name}={kept} must be at most {MIN_COMMITS.name}={least}: commits would be "
+            f"archived whose files are still kept for queries. Raise {MIN_COMMITS.name} and, if it is less "
+            f"than {kept + 1}, {MAX_COMMITS.name}",
+            **{COMMITS_RETAINED.name: kept, MIN_COMMITS.name: least},
+        )

@@ -1,4 +1,7 @@
-"""Sources for the local engine: Parquet as a lazy dataset, large CSV and JSON files and tables as streams."""
+"""Sources for the local engine: Parquet as a lazy dataset, large CSV and JSON files and tables as streams.
+
+The files of sources of text, each with the piece that reads its format.
+"""
 
 from __future__ import annotations
 
@@ -17,18 +20,38 @@ from hoodie.engine.legacy_calendar import VERSION, check_legacy_values
 from hoodie.engine.parquet_open import parquet_file, parquet_format
 from hoodie.engine.spark_files import spark_dataset
 from hoodie.engine.streams import Stream, widened
-from hoodie.errors import HoodieError, StorageError
+from hoodie.errors import ConfigError, HoodieError, StorageError
 from hoodie.format.meta_fields import without_meta
-from hoodie.format.parquet_footer import Footer
+from hoodie.format.parquet_guard import Footer
 from hoodie.source import Format, Source, SourceFile, source_files
 from hoodie.source.arrow_files import file_system
-from hoodie.source.folders import folder_texts, refuse_twice
+from hoodie.source.csv_file import CsvFile
+from hoodie.source.folders import folder_columns, folder_texts, refuse_twice, texts_below
 from hoodie.source.record_files import record_files, record_rows
-from hoodie.source.text import text_rows
-from hoodie.source.text_sources import text_files
+from hoodie.source.text import JsonFile, TextFile, text_rows
 from hoodie.source.together import union, unreadable
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
+
+
+def text_files(source: Source, known: pa.Schema | None) -> list[TextFile]:
+    """The files of a CSV or JSON source. Raises InputError, ConfigError."""
+    csv = source.format is Format.CSV
+    if csv and known is not None and not source.flag("header", True):
+        raise ConfigError(
+            "a CSV source without header has no column names; add a header line", option="header"
+        )
+    found = source_files(source)
+    folders = folder_columns(texts_below(found), known)
+    kind = CsvFile if csv else JsonFile
+    lacks = "without even a header" if csv else "so its columns are unknown"
+    read: list[TextFile] = []
+    for file in (file for files in found.values() for file in files):
+        if file.size == 0:
+            raise source.no_such(f"{file.path} is empty, {lacks}")
+        read.append(kind(source, file.path, file.size, known, folders=folders[file.path]))
+    return read
+
 
 if TYPE_CHECKING:
     from hoodie.read.table_view import TableView

@@ -21,13 +21,12 @@ from hoodie.engine.files import bad_file
 from hoodie.engine.streams import Stream
 from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source, source_files
-from hoodie.source.arrow import read
+from hoodie.source.arrow import read, text_files
 from hoodie.source.arrow_files import file_system
 from hoodie.source.bad_rows import BadRows, Required, Screened, lacking, located, record_texts
-from hoodie.source.csv_dialect import refuse_lines_in_values
+from hoodie.source.csv_file import refuse_lines_in_values
 from hoodie.source.record_files import record_files, record_rows
 from hoodie.source.text import TextFile, text_rows
-from hoodie.source.text_sources import text_files
 
 _FILE_NAME = "__filename"
 

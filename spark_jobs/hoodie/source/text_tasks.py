@@ -20,8 +20,7 @@ from hoodie.engine.streams import widened
 from hoodie.errors import HoodieError
 from hoodie.source import Format, Source
 from hoodie.source.bad_rows import BadRows, Required
-from hoodie.source.csv_dialect import Dialect
-from hoodie.source.csv_file import CsvFile
+from hoodie.source.csv_file import CsvFile, Dialect
 from hoodie.source.folders import FolderColumn
 from hoodie.source.screening import Screen
 from hoodie.source.text import JsonFile, TextFile, settled

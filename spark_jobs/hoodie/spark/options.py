@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hoodie.config.key import Config, keys
-from hoodie.config.known import hudi_settings
+from hoodie.config.key import Config, hudi_settings, keys
 from hoodie.errors import ConfigError
 from hoodie.read.query import EARLIEST, Query, QueryType, point
 from hoodie.table.handle import Table, TableRef

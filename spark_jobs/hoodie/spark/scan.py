@@ -18,8 +18,7 @@ from hoodie.read.arrow import rows_of_slices
 from hoodie.read.binding import Predicate
 from hoodie.read.changes import SCHEMA, ChangeView, asks_changes, check_keeps_changes
 from hoodie.read.settings import INCREMENTAL_FORMAT, IncrementalFormat
-from hoodie.read.spark import slice_weight
-from hoodie.read.spark_changes import ChangeScan, change_scan
+from hoodie.read.spark import ChangeScan, change_scan, slice_weight
 from hoodie.read.table_view import TableView, query_schema
 from hoodie.spark.options import Reading
 from hoodie.table.view import FileSlice

@@ -13,8 +13,8 @@ from hoodie.read.sql_tables import SqlTable
 from hoodie.services.catalogue import public
 from hoodie.services.description import Service
 from hoodie.services.results import ServiceResult
-from hoodie.statements.names import table_named
 from hoodie.statements.parser import Call
+from hoodie.statements.words import table_named
 
 
 def call(

@@ -14,8 +14,7 @@ from sqlglot import exp
 from hoodie.errors import ConfigError
 from hoodie.format.meta_fields import IS_DELETED, RECORD_KEY
 from hoodie.statements.parser import DIALECT, OWN, Merge, When
-from hoodie.statements.plan import Plan, assigned, cast, failure, relation, stored
-from hoodie.statements.target import Target
+from hoodie.statements.plan import Plan, Target, assigned, cast, failure, relation, stored
 from hoodie.write.operation import Operation
 
 _RANK, _ACTION, _COLUMN = "_hoodie_rank", "_hoodie_action", "_hoodie_column"

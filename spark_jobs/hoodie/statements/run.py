@@ -14,10 +14,9 @@ from hoodie.backend import Backend
 from hoodie.errors import CommitConflict, ConfigError, HoodieError, InputError
 from hoodie.pipeline import write
 from hoodie.progress import ProgressCallback, silent
+from hoodie.read.duckdb_sql import TableDataset
 from hoodie.read.sql_tables import SqlTable
-from hoodie.read.table_dataset import TableDataset
-from hoodie.statements.names import named, relations, table_named
-from hoodie.statements.words import MARK
+from hoodie.statements.words import MARK, named, relations, table_named
 from hoodie.write.operation import Derived, Operation, WriteRequest, WriteResult
 from hoodie.write.settings import INSERT_INTO
 
@@ -27,8 +26,7 @@ if TYPE_CHECKING:
 
     from hoodie.services.results import ServiceResult
     from hoodie.statements.parser import Delete, Insert, Merge, Update
-    from hoodie.statements.plan import Plan
-    from hoodie.statements.target import Target
+    from hoodie.statements.plan import Plan, Target
 
 _ATTEMPTS = 3
 #: the dialect of the engine whose SQL is not Spark's
@@ -101,7 +99,7 @@ class _Attempt:
         tables: Mapping[str, SqlTable],
         rows: Mapping[str, Any],
     ) -> _Attempt:
-        from hoodie.statements.target import target_of
+        from hoodie.statements.plan import target_of
 
         asked = replace(tables[name], table=tables[name].open())
         target = target_of(name, asked)

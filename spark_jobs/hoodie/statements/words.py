@@ -1,10 +1,20 @@
-"""Which texts are statements, by their first word; no parser is needed for it."""
+"""Which texts are statements, by their first word; no parser is needed for it.
+
+What a SQL text calls tables: tables of ours, and other rows.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
+from typing import Any
 
+from hoodie.backend import Backend
 from hoodie.errors import ConfigError
+from hoodie.read.sql_tables import SqlTable, check_names, sql_tables
+from hoodie.source import Source
+from hoodie.table.handle import TableRef
 
 STATEMENTS = ("INSERT", "UPDATE", "DELETE", "MERGE", "CALL")
 #: before what a statement says of rows that it can't write
@@ -45,3 +55,50 @@ def refuse_others(text: object) -> None:
 def _first(text: object) -> str:
     found = _FIRST.match(text) if isinstance(text, str) else None
     return found[1].upper() if found else ""
+
+
+_SOURCE = "source"
+
+
+def named(
+    tables: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[dict[str, SqlTable], dict[str, Any]]:
+    """Tables, and Sources and rows, by name. Raises ConfigError, and as `Source.of`."""
+    check_names(tables)
+    rows = {name: given for name, given in tables.items() if _is_rows(given)}
+    ours = {name: given for name, given in tables.items() if name not in rows}
+    sources = {name: _source(name, given, options) for name, given in rows.items()}
+    return (sql_tables(ours, options) if ours else {}), sources
+
+
+def relations(rows: Mapping[str, Any], backend: Backend, known: Any = None) -> dict[str, Any]:
+    """The rows as the backend's SQL takes them; `known` as of `Backend.read_source`."""
+    return {name: backend.relation(given, known) for name, given in rows.items()}
+
+
+def table_named(name: str, tables: Mapping[str, SqlTable], rows: Mapping[str, Any]) -> str:
+    """The spelling of a table's name among `tables`. Raises ConfigError for one that is not there."""
+    found = next((known for known in tables if known.lower() == name.lower()), None)
+    if found is None:
+        are_rows = name.lower() in (known.lower() for known in rows)
+        what = "rows, not a Hudi table" if are_rows else f"not among tables= ({', '.join([*tables, *rows])})"
+        raise ConfigError(
+            f"{name} is {what}; give the path of the table that the statement changes", table=name
+        )
+    return found
+
+
+def _is_rows(given: Any) -> bool:
+    if isinstance(given, Mapping):
+        return _SOURCE in given
+    return given is not None and not isinstance(given, (str, os.PathLike, TableRef))
+
+
+def _source(name: str, given: Any, options: Mapping[str, Any]) -> Any:
+    if not isinstance(given, Mapping):
+        return given
+    if more := sorted(str(key) for key in given if key != _SOURCE):
+        raise ConfigError(
+            f"table {name!r} has source and {', '.join(more)}; give a source, or a table", table=name
+        )
+    return Source.of(given[_SOURCE], options)

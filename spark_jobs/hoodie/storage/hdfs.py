@@ -10,26 +10,181 @@ empty file is created under its own name. A temporary that `sweep_partial` took 
 
 The answer to a request may be lost. What may be repeated is; of a rename, the content tells whether it was
 done.
+
+Where WebHDFS of a path's HDFS is: the settings of the call, Hadoop's configuration, or the path itself.
+
+Files of HDFS: read by ranges, written in one piece or in parts.
 """
 
 from __future__ import annotations
 
 import contextlib
+import getpass
+import os
+import re
 import time
 import uuid
-from collections.abc import Collection, Mapping
-from typing import BinaryIO, cast
+from collections.abc import Callable, Collection, Mapping
+from typing import BinaryIO, TypeVar, cast
+from xml.etree import ElementTree
 
 from hoodie.config.key import Config
 from hoodie.config.limits import MAX_READ_BYTES
-from hoodie.errors import AlreadyExists, Fenced, HoodieError, StorageError, TableError
+from hoodie.errors import AlreadyExists, ConfigError, Fenced, HoodieError, StorageError, TableError
 from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Output, Storage, settings
 from hoodie.storage.contained import check_name, refuse_root
 from hoodie.storage.failure import BeyondEnd
-from hoodie.storage.hdfs_address import cluster_of
-from hoodie.storage.hdfs_files import HdfsInput, HdfsOutput
-from hoodie.storage.webhdfs_client import Client, Status, TooLarge, client_of
-from hoodie.storage.webhdfs_errors import Unsure
+from hoodie.storage.ranged import TAIL_BYTES, RangedInput, SentOutput
+from hoodie.storage.webhdfs_client import Client, Cluster, Status, TooLarge, Upload, client_of
+from hoodie.storage.webhdfs_errors import Failure, Unsure
+
+_PORT, _SECURE_PORT = 9870, 9871
+_HOST = re.compile(r"[A-Za-z0-9_.\-]{1,253}(?::\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](?::\d{1,5})?")
+_ADDRESS = re.compile(rf"(?:https?://)?(?:{_HOST.pattern})/?")
+
+
+def cluster_of(uri: str, config: Config) -> Cluster:
+    """Of a normalized path. Raises ConfigError where it or a setting names no name node."""
+    scheme, _, rest = uri.partition("://")
+    host = rest.partition("/")[0]
+    if not _HOST.fullmatch(host):
+        raise ConfigError(
+            f"{uri} names no name node; give {scheme}://host:port/folder, and a user by "
+            f"{settings.HDFS_USER.name}",
+            path=uri,
+        )
+    given = config[settings.HDFS_HTTP_ADDRESS]
+    addresses = _given(given) if given else _found(scheme, host)
+    return Cluster(
+        root=f"{scheme}://{host}",
+        addresses=tuple(addresses),
+        user=config[settings.HDFS_USER] or os.environ.get("HADOOP_USER_NAME") or _user(),
+        token=config[settings.HDFS_DELEGATION_TOKEN],
+        request_ms=config[settings.REQUEST_TIMEOUT_MS],
+        retry_ms=config[settings.RETRY_TIMEOUT_MS],
+    )
+
+
+def _given(text: str) -> list[str]:
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    for address in found:
+        if not _ADDRESS.fullmatch(address):
+            raise ConfigError(
+                f"{settings.HDFS_HTTP_ADDRESS.name}={text!r} is no list of addresses; give host:port or "
+                "https://host:port of each name node, with commas",
+                setting=settings.HDFS_HTTP_ADDRESS.name,
+                value=text,
+            )
+    return [(part if "://" in part else f"http://{part}").rstrip("/") for part in found]
+
+
+def _found(scheme: str, host: str) -> list[str]:
+    name, _, port = host.rpartition(":") if re.search(r":\d+$", host) else (host, "", "")
+    if scheme != "hdfs" and port:
+        return [f"{'https' if scheme == 'swebhdfs' else 'http'}://{host}"]
+    hadoop = _hadoop()
+    secure = scheme == "swebhdfs" or hadoop.get("dfs.http.policy", "").upper() == "HTTPS_ONLY"
+    kind, start = ("https", "https") if secure else ("http", "http")
+    key = f"dfs.namenode.{kind}-address"
+    nodes = [node.strip() for node in hadoop.get(f"dfs.ha.namenodes.{host}", "").split(",") if node.strip()]
+    several = [hadoop[f"{key}.{host}.{node}"] for node in nodes if f"{key}.{host}.{node}" in hadoop]
+    if several:
+        return [f"{start}://{address}" for address in several]
+    own = hadoop.get(f"{key}.{host}") or hadoop.get(key) or ""
+    return [f"{start}://{name}:{own.rpartition(':')[2] or (_SECURE_PORT if secure else _PORT)}"]
+
+
+def _hadoop() -> Mapping[str, str]:
+    """The properties of hdfs-site.xml; none where there is no such file.
+
+    Raises ConfigError for one that can't be read.
+    """
+    home = os.environ.get("HADOOP_HOME")
+    folder = os.environ.get("HADOOP_CONF_DIR") or (f"{home}/etc/hadoop" if home else None)
+    path = f"{folder}/hdfs-site.xml"
+    if folder is None or not os.path.exists(path):
+        return {}
+    try:
+        found = ElementTree.parse(path).getroot().iter("property")
+        return {item.findtext("name", "").strip(): item.findtext("value", "").strip() for item in found}
+    except (OSError, ElementTree.ParseError) as error:
+        raise ConfigError(
+            f"{path} can't be read ({error}): mend it, or set {settings.HDFS_HTTP_ADDRESS.name}", path=path
+        ) from None
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container without a name for its user
+        return str(os.getuid())
+
+
+T = TypeVar("T")
+
+#: a smaller file is sent at its commit, and sent again where that fails; a larger one while it is written
+WHOLE_BYTES = 8 << 20
+_PIECE = 1 << 20
+
+
+class HdfsInput(RangedInput):
+    def __init__(self, client: Client, path: str) -> None:
+        """Raises FileNotFoundError."""
+        self._client = client
+        status = client.status(path)
+        if status.kind != "FILE":
+            raise StorageError(
+                f"{path} is a folder where a file belongs; look what made it, and move it away", path=path
+            )
+        length = min(status.length, TAIL_BYTES)
+        tail = client.read(path, status.length - length, length) if length else b""
+        super().__init__(path, status.length, tail)
+
+    def _range(self, start: int, end: int) -> bytes:
+        return self._client.read(self._path, start, end - start)
+
+
+class HdfsOutput(SentOutput):
+    """A new file, which HDFS shows while it is written; the writer deletes one without a commit."""
+
+    def __init__(self, client: Client, path: str, *, exclusive: bool, sync: bool) -> None:
+        super().__init__()
+        self._client, self._path, self._exclusive, self._sync = client, path, exclusive, sync
+        self._kept = bytearray()
+        self._upload: Upload | None = None
+
+    def _take(self, view: memoryview) -> None:
+        self._kept += view
+        if self._upload is None and self._size > WHOLE_BYTES:
+            self._upload = self._client.upload(self._path, overwrite=not self._exclusive, sync=self._sync)
+        if self._upload is not None and len(self._kept) >= _PIECE:
+            self._send(self._upload)
+
+    def _finish(self) -> None:
+        if self._upload is None:
+            self._client.create(self._path, bytes(self._kept), overwrite=not self._exclusive, sync=self._sync)
+        else:
+            self._send(self._upload)
+            _tried(self._upload.finish)
+
+    def close(self) -> None:
+        if self._upload is not None:
+            with contextlib.suppress(OSError):
+                self._upload.close()
+        self._kept = bytearray()
+        super().close()
+
+    def _send(self, upload: Upload) -> None:
+        data, self._kept = bytes(self._kept), bytearray()
+        _tried(lambda: upload.send(data))
+
+
+def _tried(action: Callable[[], T]) -> T:
+    try:
+        return action()
+    except Failure as failed:
+        raise failed.error from None
+
 
 _ATTEMPTS = 4
 

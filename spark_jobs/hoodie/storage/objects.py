@@ -26,8 +26,15 @@ from hoodie.errors import AlreadyExists, ConfigError, StorageError, TableError
 from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Output, Storage, settings
 from hoodie.storage.contained import check_name, refuse_root
 from hoodie.storage.failure import BeyondEnd
-from hoodie.storage.object_client import Bucket, Client, allows_http, client_of, environment
-from hoodie.storage.object_errors import Changed, unconditional
+from hoodie.storage.object_client import (
+    Bucket,
+    Changed,
+    Client,
+    allows_http,
+    client_of,
+    environment,
+    unconditional,
+)
 from hoodie.storage.object_files import ObjectInput, ObjectOutput
 
 #: of an object's metadata; a name that each store takes

@@ -1,4 +1,7 @@
-"""Files that are read by ranges over a network."""
+"""Files that are read by ranges over a network.
+
+A file that is sent to a storage elsewhere while it is written.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from collections import OrderedDict
 from typing import Any
 
 from hoodie.errors import StorageError
+from hoodie.storage import Output
 
 #: what one request reads at the end of a file that is opened: it has the footer, with the largest bloom
 #: filter of the default settings (862,724 bytes, of more than 60,000 keys)
@@ -106,3 +110,39 @@ class RangedInput(io.BufferedIOBase):
         if len(data) != end - start:
             raise StorageError(f"{self._path} became shorter while it was read; run again", path=self._path)
         return data
+
+
+class SentOutput(Output):
+    def __init__(self) -> None:
+        #: bytes that were written
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._size
+
+    def write(self, data: Any, /) -> int:
+        if self.closed:
+            raise ValueError("write to a closed file")
+        view = memoryview(data).cast("B")
+        self._size += len(view)
+        self._take(view)
+        return len(view)
+
+    def commit(self) -> None:
+        if self.closed:
+            return
+        try:
+            self._finish()
+        finally:
+            self.close()
+
+    @abstractmethod
+    def _take(self, view: memoryview) -> None:
+        """Keep or send what is written next."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """What `commit` does."""

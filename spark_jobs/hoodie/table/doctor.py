@@ -16,6 +16,7 @@ from hoodie.errors import HoodieError, StorageError, TableError, TableNotFound
 from hoodie.storage import LOCKS
 from hoodie.table import properties
 from hoodie.table.audit import audit
+from hoodie.table.bootstrap import allowed_source
 from hoodie.table.checkup import (
     ERROR,
     NOTE,
@@ -34,7 +35,6 @@ from hoodie.table.checkup import (
     run_checks,
     some,
 )
-from hoodie.table.consent import allowed_source
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.instant import Instant
@@ -222,7 +222,7 @@ def _first(items: list[Any]) -> list[Any]:
 def _contents(table: Examination) -> Iterator[Finding]:
     """Every data file, opened and read."""
     try:
-        from hoodie.table.contents import OLD, check_contents
+        from hoodie.table.audit import OLD, check_contents
     except ImportError as error:
         text = f"files are not opened: {error.name} is not installed here"
         yield Finding("contents", NOTE, text, "pip install 'airflow-hoodie[local]'")

@@ -6,8 +6,7 @@ import warnings
 from collections.abc import Mapping
 from enum import Enum
 
-from hoodie.config.key import keys
-from hoodie.config.known import is_known
+from hoodie.config.key import is_known, keys
 from hoodie.errors import ConfigError
 from hoodie.table import later_names, properties
 from hoodie.table.properties import TableProperties

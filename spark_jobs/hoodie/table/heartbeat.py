@@ -4,11 +4,15 @@
 so the content is free: ours contains the writer's process, its machine, its task run, and the silence after
 which it is dead. A heartbeat whose process is gone from this machine, or which this very process has stopped,
 is dead at once; any other is dead when it has missed `tolerable misses` intervals.
+
+Which process is which, across machines, containers and time.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import hashlib
 import json
 import os
 import socket
@@ -20,12 +24,59 @@ from dataclasses import dataclass, field
 from hoodie.errors import Fenced, HoodieError
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.handle import Table
-from hoodie.table.process import gone, machine, start_time
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
-from hoodie.timeline.task_run import RUN_KEY, TaskRun
 from hoodie.timeline.time import InstantTime
-from hoodie.timeline.tokens import TOKEN_KEY
+from hoodie.timeline.tokens import RUN_KEY, TOKEN_KEY, TaskRun
+
+
+def this_process() -> str:
+    """A text that no other process has: not one of another machine or container, nor one that had the number
+    before.
+    """
+    pid = os.getpid()
+    place = hashlib.sha256(f"{machine()}/{start_time(pid)}".encode()).hexdigest()[:12]
+    return f"{pid} on {socket.gethostname()} ({place})"
+
+
+@functools.cache
+def machine() -> str:
+    """Where process numbers mean the same: one boot of one kernel, one process namespace.
+
+    A host name is not enough: containers share one, and their processes are separate.
+    """
+    boot = namespace = ""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        pass
+    return f"{socket.gethostname()}/{boot}/{namespace}"
+
+
+def start_time(pid: int) -> str:
+    """Identity of a process beyond its number, which is used again; "" when it is not known."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return "" if fields[0] in "ZX" else fields[19]
+    except (OSError, IndexError):
+        return ""
+
+
+def gone(pid: int, started: str) -> bool:
+    """Only what is certain: the number is free, or another process has it now, or it is a zombie."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    if not started:
+        return False
+    return os.path.exists(f"/proc/{pid}/stat") and start_time(pid) != started
+
 
 _FOLDER = f"{META_FOLDER}/.heartbeat"
 

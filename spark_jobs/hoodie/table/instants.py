@@ -1,16 +1,43 @@
-"""The instants of a table as plain values, for people and for programs."""
+"""The instants of a table as plain values, for people and for programs.
+
+What rollbacks, restores and savepoints on the timeline are of, for people.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
+from hoodie.errors import TableError
+from hoodie.storage import Storage
 from hoodie.table.handle import Table
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import ArchivedEntry, read_archived
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
-from hoodie.timeline.service_details import service_details
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
+from hoodie.timeline.models.restore import RestorePlan
+from hoodie.timeline.models.rollback import RollbackPlan
+from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import REQUESTED
+
+
+def service_details(timeline: Timeline, storage: Storage, instant: Instant) -> dict[str, Any]:
+    """`undone`, the instants that a rollback or restore takes back; `restored_to` of a restore; `user` and
+    `comments` of a savepoint. Empty for other actions, and for a file that can't be read.
+    """
+    requested = instant.with_state(State.REQUESTED)
+    with contextlib.suppress(FileNotFoundError, TableError):
+        if instant.action is Action.ROLLBACK:
+            target = RollbackPlan.from_bytes(timeline.read(requested, storage)).instant
+            return {"undone": [target.time] if target else []}
+        if instant.action is Action.RESTORE:
+            plan = RestorePlan.from_bytes(timeline.read(requested, storage))
+            return {"undone": [info.time for info in plan.instants], "restored_to": plan.point or ""}
+        if instant.action is Action.SAVEPOINT and instant.completed:
+            saved = SavepointMetadata.from_bytes(timeline.read(instant, storage))
+            return {"user": saved.user, "comments": saved.comments}
+    return {}
 
 
 def active_instants(table: Table) -> list[dict[str, Any]]:

@@ -8,6 +8,8 @@ and readable, for our readers and for Hudi's, wherever a process is killed:
     recover  hoodie.properties missing or torn: copy the backup over it; then delete the backup
 
 Hudi deletes hoodie.properties before it writes the new one; `Storage.write` replaces it atomically instead.
+
+Properties that come with a table and must not lead out of it, or run code (SECURITY.md).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from hoodie.errors import (
     AlreadyExists,
     CommitConflict,
     ConfigError,
+    TableError,
     TableNotFound,
     TornProperties,
 )
@@ -32,7 +35,58 @@ from hoodie.format.java_properties import format_properties, parse_properties
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import Storage
 from hoodie.table.later_names import older_names
-from hoodie.table.untrusted import checked_properties
+
+#: what names classes, and what names a folder below `.hoodie`
+_CLASSES = (
+    "hoodie.compaction.payload.class",
+    "hoodie.table.keygenerator.class",
+    "hoodie.bootstrap.index.class",
+)
+_FOLDER = "hoodie.archivelog.folder"
+#: an expression, and what it is searched in: a table could have both such that the search never ends
+_PATTERN = "hoodie.keygen.timebased.input.dateformat.list.delimiter.regex"
+_SEARCHED = "hoodie.keygen.timebased.input.dateformat"
+_LONGEST_PATTERN, _LONGEST_SEARCHED, _MOST_REPEATS = 30, 1000, 2
+
+
+def checked_properties(texts: dict[str, str], base_path: str) -> dict[str, str]:
+    """The texts of hoodie.properties. Raises TableError for a Python class, which only a caller may name,
+    for an archive that is not below `.hoodie`, and for an expression that could be searched without end.
+    """
+    for name in _CLASSES:
+        if ":" in texts.get(name, ""):
+            raise TableError(
+                f"{base_path} names Python code, {name}={texts[name]!r}; a table can't have code run. Give a "
+                "class of your own in the options of the call, and correct the table's property",
+                path=base_path,
+                setting=name,
+                value=texts[name],
+            )
+    folder = texts.get(_FOLDER, "")
+    if folder.startswith("/") or "\0" in folder or not {"..", "."}.isdisjoint(folder.split("/")):
+        raise TableError(
+            f"{base_path} has its archive outside .hoodie, {_FOLDER}={folder!r}; correct that property",
+            path=base_path,
+            setting=_FOLDER,
+            value=folder,
+        )
+    pattern = texts.get(_PATTERN, "")
+    repeats = sum(map(pattern.count, "*+{?"))
+    if (
+        "(" in pattern
+        or repeats > _MOST_REPEATS
+        or len(pattern) > _LONGEST_PATTERN
+        or len(texts.get(_SEARCHED, "")) > _LONGEST_SEARCHED
+    ):
+        raise TableError(
+            f"{base_path} has an expression that may take for ever, {_PATTERN}={pattern[:100]!r}; a plain "
+            "one, such as a comma, is enough: correct that property",
+            path=base_path,
+            setting=_PATTERN,
+            value=pattern,
+        )
+    return texts
+
 
 FILE_NAME = "hoodie.properties"
 BACKUP_NAME = "hoodie.properties.backup"

@@ -15,9 +15,8 @@ from typing import Any
 from hoodie.codec.avro_container import header_text
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant
-from hoodie.timeline.task_run import RUN_KEY, TaskRun
 from hoodie.timeline.time import InstantTime
-from hoodie.timeline.tokens import TOKEN_KEY
+from hoodie.timeline.tokens import RUN_KEY, TOKEN_KEY, TaskRun
 
 #: of the container's header
 TAKEN_BACK_KEY = "hoodie.taken.back"

@@ -9,6 +9,11 @@ Nodes never change. The root is the one of the greatest number; a change makes n
 exclusive create, the root of the next number, which shows it: of processes that change at once, one wins and
 the others begin anew. A kill before leaves nodes that nothing names, and one afterwards those that were
 replaced. Old roots stay for a while: a listing shows one of them at least. Standard library only.
+
+The data interval of a commit, by its token (timeline.tokens): `DAG/task/map index/start/end`.
+
+The token of a run without a data interval ends with its logical date. Partition keys and run ids have no
+order. Standard library only.
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ import uuid
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from hoodie.config.limits import MAX_READ_BYTES
@@ -250,3 +256,31 @@ def _damaged(path: str, what: str = "is damaged") -> TableError:
         "again, if it runs again",
         path=path,
     )
+
+
+_DAG_TASK_MAP = 3
+
+
+@dataclass(frozen=True, order=True)
+class Interval:
+    """From `start` to `end`; both are one where a run has a logical date only."""
+
+    start: datetime
+    end: datetime
+
+    def __str__(self) -> str:
+        return f"{self.start.isoformat()}/{self.end.isoformat()}"
+
+
+def interval_of(token: str) -> tuple[str, Interval] | None:
+    """The task ("DAG/task") of a token, and its interval; None for a token without one."""
+    parts = token.split("/")
+    if len(parts) not in (_DAG_TASK_MAP + 1, _DAG_TASK_MAP + 2):
+        return None
+    try:
+        start, end = datetime.fromisoformat(parts[_DAG_TASK_MAP]), datetime.fromisoformat(parts[-1])
+    except ValueError:
+        return None
+    if (start.tzinfo is None) != (end.tzinfo is None):
+        return None
+    return "/".join(parts[:2]), Interval(start, end)

@@ -31,9 +31,8 @@ from hoodie.storage import Storage
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Instant
-from hoodie.timeline.intervals import Interval, interval_of
 from hoodie.timeline.time import REQUESTED, InstantTime
-from hoodie.timeline.token_index import Fact, TokenIndex
+from hoodie.timeline.token_index import Fact, Interval, TokenIndex, interval_of
 from hoodie.timeline.tokens import TOKEN_KEY, TokenCommit
 
 _FOLDER = f"{META_FOLDER}/.aux/airflow-tokens"

@@ -19,9 +19,9 @@ from hoodie.merge.ordering import column
 from hoodie.read.matching import Bools, Part
 from hoodie.table.view import FileSlice
 from hoodie.timeline.time import InstantTime
+from hoodie.write.cdc import LogFiles
 from hoodie.write.context import LEADING, WriteContext
 from hoodie.write.late_records import Verdict
-from hoodie.write.log_output import LogFiles
 
 #: Avro bytes of a row beside its columns: commit time, sequence number, partition path, file name, length
 _META_BYTES = 128

@@ -8,7 +8,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from hoodie.format.base_file import BaseFileFormat
-from hoodie.format.by_id import Evolution, FileColumns
+from hoodie.format.internal_schema import Evolution, FileColumns
 from hoodie.format.meta_fields import IS_DELETED, RECORD_KEY, with_meta
 from hoodie.index import Index, PlacingIndex
 from hoodie.keygen import KeyGenerator
@@ -18,10 +18,9 @@ from hoodie.read.matching import looked_at
 from hoodie.table.handle import TableRef
 from hoodie.table.view import TimelineView
 from hoodie.timeline.time import InstantTime
-from hoodie.write.cdc import ChangeFormat
-from hoodie.write.duplicates import Duplicates
+from hoodie.write.cdc import ChangeFormat, LogFormat
+from hoodie.write.delete_keys import Duplicates
 from hoodie.write.early import EarlyDetection
-from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation
 
 #: travels with a row: where the index found its key in the file group's base file (see index.locations)

@@ -25,12 +25,12 @@ from hoodie.format.names import new_file_id
 from hoodie.format.schema import canonical
 from hoodie.format.settings import MAX_FILE_SIZE
 from hoodie.timeline.time import InstantTime
+from hoodie.write.assign import appeared
 from hoodie.write.blobs import BLOB_SCHEMA, SUMMARY, answers, error_message, message
 from hoodie.write.bulk import COMPRESSION
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
 from hoodie.write.incoming import chunk_bytes, chunks, keyed_rows, keys_of, unstored
-from hoodie.write.place_rows import appeared
 from hoodie.write.plan import WritePlan
 from hoodie.write.stage import by_partition, names_and_codes
 from hoodie.write.workload import WorkloadProfile

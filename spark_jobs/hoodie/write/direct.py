@@ -23,7 +23,7 @@ from hoodie.write.blobs import error_message
 from hoodie.write.context import WriteContext
 from hoodie.write.handles import Handles
 from hoodie.write.incoming import key_columns, keyed_rows, unstored
-from hoodie.write.partition_check import check_apart, check_partition
+from hoodie.write.stage import check_apart, check_partition
 from hoodie.write.workload import Assignment, FileGroupWrite, WorkloadProfile
 from hoodie.write.write_task import write_new
 

@@ -28,7 +28,7 @@ from hoodie.format.base_file import (
     constant,
     sequence_numbers,
 )
-from hoodie.format.by_id import stored_batches
+from hoodie.format.internal_schema import stored_batches
 from hoodie.format.meta_fields import (
     COMMIT_SEQNO,
     COMMIT_TIME,
@@ -48,11 +48,10 @@ from hoodie.table.view import BaseFile, FileSlice
 from hoodie.timeline.commit import NO_COMMIT, WriteStat
 from hoodie.timeline.time import InstantTime
 from hoodie.write.append import Append, filtered
-from hoodie.write.cdc import ChangeFormat, ChangeLog
+from hoodie.write.cdc import ChangeFormat, ChangeLog, LogFiles
 from hoodie.write.context import LEADING, FileContext, WriteContext
 from hoodie.write.key_positions import places_in
 from hoodie.write.late_records import judge
-from hoodie.write.log_output import LogFiles
 
 #: stored rows move to a new group when their file passes the maximum by this factor: files that just touch
 #: it, or that another codec wrote a little smaller, are not cut into a large and a tiny one

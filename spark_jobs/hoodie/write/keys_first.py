@@ -26,19 +26,19 @@ from hoodie.codec.arrays import Coded, array
 from hoodie.codec.hashing import binary_views, murmur
 from hoodie.engine import Engine, Frame
 from hoodie.engine.files import FileFrame
-from hoodie.engine.nested import contains
+from hoodie.engine.required import contains
 from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
 from hoodie.format.schema import canonical
 from hoodie.index import PlacingIndex, Scope
 from hoodie.merge import Merger
 from hoodie.merge.ordering import OrderedRows
+from hoodie.write.assign import PlaceTagged, Staged, changed
 from hoodie.write.blobs import STAGED_SCHEMA, SUMMARY, Blob, error_message, in_batches, message
 from hoodie.write.context import PARTITION_CODE, WriteContext
 from hoodie.write.counted import always_fits, width_of
 from hoodie.write.hits import Hits
 from hoodie.write.incoming import chunk_bytes, chunks, keyed_rows, keys_of, travelling
-from hoodie.write.place_tagged import PlaceTagged, Staged, changed
 from hoodie.write.plan import WritePlan
 from hoodie.write.settings import MAX_AMPLIFICATION
 from hoodie.write.stage import (

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from hoodie.codec.arrays import whole
-from hoodie.format.by_id import stored_batches
+from hoodie.format.internal_schema import stored_batches
 from hoodie.format.log_block import BlockType, LogBlock
 from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.log_file import LogFileReader

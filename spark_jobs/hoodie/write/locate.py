@@ -31,9 +31,8 @@ from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.write.blobs import ERROR, HITS, KEYS, STAGED_SCHEMA, SUMMARY, decoded, error_message, message
 from hoodie.write.context import WriteContext
-from hoodie.write.copies import Copies, again
-from hoodie.write.duplicates import known_keys, refuse_known
-from hoodie.write.hits import Hits, gone, numbers, paired
+from hoodie.write.delete_keys import known_keys, refuse_known
+from hoodie.write.hits import Copies, Hits, again, gone, numbers, paired
 from hoodie.write.moves import find_moved
 from hoodie.write.settings import Known
 from hoodie.write.stage import KEY_SCHEMA, grouped

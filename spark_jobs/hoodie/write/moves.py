@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import Bools, array, pc, whole
-from hoodie.format.by_id import stored_batches
+from hoodie.format.internal_schema import stored_batches
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import LOOK_UP, NOWHERE, Positions
 from hoodie.merge import Merger

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from hoodie.config.key import is_unicode
 from hoodie.errors import ConfigError, InputError
 from hoodie.mask import holds_secret
-from hoodie.timeline.task_run import RUN_KEY
 from hoodie.timeline.time import texts_of_times
-from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
+from hoodie.timeline.tokens import FINGERPRINT_KEY, RUN_KEY, TOKEN_KEY
 
 if TYPE_CHECKING:
     from hoodie.table.listing import FileListing

@@ -41,17 +41,15 @@ from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
 from hoodie.timeline.commit_details import base_file_totals
 from hoodie.timeline.instant import Action
-from hoodie.write.cdc import ChangeFormat
+from hoodie.write.cdc import ChangeFormat, LogFormat
 from hoodie.write.context import WriteContext
-from hoodie.write.delete_keys import keys_to_delete
+from hoodie.write.delete_keys import Duplicates, dropping_inserts, keys_to_delete, unseen_copies
 from hoodie.write.derived import is_flagged, refuse_later
-from hoodie.write.duplicates import Duplicates, dropping_inserts, unseen_copies
 from hoodie.write.early import EarlyDetection
 from hoodie.write.kept.column_stats import reported_columns
 from hoodie.write.key_encoding import with_key_encoding
-from hoodie.write.log_output import LogFormat
 from hoodie.write.operation import Operation, WriteRequest
-from hoodie.write.overwrite import overwriting
+from hoodie.write.replace import overwriting
 from hoodie.write.settings import (
     ARCHIVE_FOLDER,
     BULK_PARALLELISM,

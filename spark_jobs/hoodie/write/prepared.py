@@ -18,6 +18,7 @@ from hoodie.table.handle import Table
 from hoodie.timeline.commit import WriteStat, stats_by_partition
 from hoodie.timeline.store import check_size
 from hoodie.timeline.time import InstantTime
+from hoodie.write.assign import PlaceRows, PlaceTagged, place_groups
 from hoodie.write.blobs import (
     BLOB_ID,
     BLOB_SCHEMA,
@@ -41,9 +42,6 @@ from hoodie.write.keys_first import (
     keys_of_frame,
     sent_bytes,
 )
-from hoodie.write.place_rows import PlaceRows
-from hoodie.write.place_tagged import PlaceTagged
-from hoodie.write.placed import place_groups
 from hoodie.write.plan import WritePlan
 from hoodie.write.tagging import FEW_BYTES, Tags, list_slices, tagged
 from hoodie.write.workload import Assignment, Parallelism, WorkloadProfile, assign

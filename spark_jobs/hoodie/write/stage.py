@@ -3,6 +3,12 @@ their order, and their keys go beside them.
 
 Runs on executors, once per input partition, without a shuffle, and looks at no file of the table. Memory: one
 chunk of input rows.
+
+Partition paths that no reader would find again, refused before anything is written.
+
+Without URL encoding a value is a folder name, or several. Readers (ours, Hudi's, hudi-rs) take a folder
+with partition metadata for a leaf and look no deeper, and Hadoop's Path takes `a:` for a scheme: one such
+folder makes the whole table unreadable for Apache Hudi.
 """
 
 from __future__ import annotations
@@ -11,7 +17,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +26,15 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Column, Ints, array, pc, rows_of, whole
 from hoodie.engine.task import Task
-from hoodie.errors import HoodieError
+from hoodie.errors import HoodieError, InputError
 from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.format.names import join
 from hoodie.index import PlacingIndex
 from hoodie.index.locations import LOOK_UP, Positions
+from hoodie.keygen.settings import URL_ENCODE
+from hoodie.storage import FileInfo
+from hoodie.table.handle import Table
+from hoodie.table.partition import PARTITION_FILE
 from hoodie.write.blobs import (
     BLOB_BYTES,
     BLOB_SCHEMA,
@@ -324,3 +335,62 @@ def grouped(labels: Positions, count: int) -> tuple[Ints, Ints]:
     order = np.argsort(narrow, kind="stable")
     sizes = np.bincount(labels, minlength=count)
     return order, np.concatenate([[0], np.cumsum(sizes)])
+
+
+_MAX_NAME_BYTES = 255
+
+
+def check_partition(table: Table, partition: str, fields: Sequence[str], entries: Sequence[FileInfo]) -> None:
+    """Raises InputError. `partition` is not empty; `entries` is what its folder holds.
+
+    Looks for other partitions above only where values have brought in more levels than there are fields.
+    """
+    steps = partition.split("/")
+    if ":" in partition:
+        raise _refused(partition, fields, "Apache Hudi can't read a table with ':' in the name of a folder")
+    for step in steps:
+        if step.startswith(PARTITION_FILE):
+            raise _refused(
+                partition, fields, f"{PARTITION_FILE} is the name of every partition's metadata file"
+            )
+        if len(step.encode()) > _MAX_NAME_BYTES:
+            raise _refused(partition, fields, f"a folder name has at most {_MAX_NAME_BYTES} bytes")
+    if len(steps) > len(fields):
+        for above in _above(partition):
+            if table.storage.exists(join(table.base_path, above, PARTITION_FILE)):
+                raise _nested(above, partition, fields)
+    if any(item.is_dir for item in entries) and not any(
+        item.name.startswith(PARTITION_FILE) for item in entries
+    ):
+        below = next(item.name for item in entries if item.is_dir)
+        raise _nested(partition, f"{partition}/{below}", fields)
+
+
+def check_apart(partitions: Iterable[str], fields: Sequence[str] = ()) -> None:
+    """Raises InputError when one of `partitions` lies inside another."""
+    known = set(partitions)
+    for partition in sorted(known):
+        for above in _above(partition):
+            if above in known:
+                raise _nested(above, partition, fields)
+
+
+def _above(partition: str) -> list[str]:
+    steps = partition.split("/")
+    return ["/".join(steps[:count]) for count in range(1, len(steps))]
+
+
+def _nested(outer: str, inner: str, fields: Sequence[str]) -> InputError:
+    return _refused(
+        inner, fields, f"it lies inside the partition {outer!r}, where no reader would find its rows"
+    )
+
+
+def _refused(partition: str, fields: Sequence[str], reason: str) -> InputError:
+    named = f"partition column(s) {', '.join(fields)} give" if fields else "the partition values give"
+    return InputError(
+        f"{named} the path {partition!r}: {reason}. Clean the value, or write to a new table with "
+        f"{URL_ENCODE.name}=true",
+        column=",".join(fields),
+        value=partition,
+    )

@@ -35,10 +35,10 @@ from hoodie.write.blobs import (
     raise_errors,
 )
 from hoodie.write.context import WriteContext
-from hoodie.write.copies import Copies
+from hoodie.write.hits import Copies
 from hoodie.write.locate import LocateKeys, MergeHits, RouteKeys, Unit, located_bytes
-from hoodie.write.partition_check import check_apart, check_partition
 from hoodie.write.settings import Known
+from hoodie.write.stage import check_apart, check_partition
 from hoodie.write.workload import Parallelism, WorkloadProfile, balance_weights, slice_to_json
 
 #: record keys are about this part of a base file

@@ -23,14 +23,17 @@ between these places a heartbeat keeps writers and plans away.
 - Before publishing: a process that was taken for dead finds its instant gone, or a rollback of it, and stops.
 - After publishing: it may have slept in between; then it withdraws. Inline services begin with this listing.
 - For a service, once its heartbeat is there: another process may have completed the plan before.
+
+Clocks that differ by more than a heartbeat may be silent. Instants rise anyway, but people read them.
 """
 
 from __future__ import annotations
 
+import socket
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from hoodie.concurrency.clocks import clock_warnings
 from hoodie.concurrency.gate import attempt, gate_for
 from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.concurrency.queue import Rank
@@ -39,10 +42,12 @@ from hoodie.errors import AlreadyExists, CommitConflict, Fenced, TableBusy
 from hoodie.hooks import CommitEvent
 from hoodie.index import index_participants
 from hoodie.progress import ProgressCallback, silent
+from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.participant import Participants
+from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clock import new_instant_time
+from hoodie.timeline.clock import instant_millis, new_instant_time
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State
@@ -57,6 +62,29 @@ from hoodie.write.hash_rings import HashRings
 from hoodie.write.metadata_table import metadata_table_participant
 from hoodie.write.repair import Repair
 from hoodie.write.window import CommitWindow, unaware_writes
+
+_ADVICE = "Instants still rise; set the clocks right, since commits are shown with times that are not theirs"
+
+
+def clock_warnings(storage: Storage, instant: InstantTime, utc: bool, config: Config) -> list[str]:
+    """Of a write that has just taken its instant: how this machine's clock differs from that of the writers
+    before it, and from the storage's, as far as files show it that were written. Asks the storage nothing.
+    """
+    limit_ms, now = config[INTERVAL_MS] * config[TOLERABLE_MISSES], time.time() * 1000
+    host, found = socket.gethostname(), []
+    ahead_ms = instant_millis(instant, utc) - now
+    if ahead_ms > limit_ms:
+        found.append(
+            f"the table's instants are {ahead_ms / 1000:.0f} s ahead of the clock of {host}: it, or that of "
+            f"an earlier writer, is wrong, or their time zones differ. {_ADVICE}"
+        )
+    off_ms = storage.now_ms() - now
+    if abs(off_ms) > limit_ms:
+        found.append(
+            f"the clock of {host} is {abs(off_ms) / 1000:.0f} s {'behind' if off_ms > 0 else 'ahead of'} "
+            f"that of the table's storage. {_ADVICE}"
+        )
+    return found
 
 
 class Transaction:

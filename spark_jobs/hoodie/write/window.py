@@ -42,8 +42,7 @@ from hoodie.timeline.commit import REWRITES, CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.clean import CleanPlan
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
-from hoodie.write.change import PLAN, Change, Group, groups_of, inserted_by, news
-from hoodie.write.new_keys import shared_key
+from hoodie.write.change import PLAN, Change, Group, groups_of, inserted_by, news, shared_key
 from hoodie.write.reads import Reads
 
 #: what an instant of the timeline is told from others by, at one look

@@ -19,9 +19,9 @@ from hoodie.read.matching import Part
 from hoodie.timeline.commit import WriteStat
 from hoodie.timeline.time import InstantTime
 from hoodie.write.blobs import DELETES, ERROR, SUMMARY, decode_rows, error_message, error_of, message, values
+from hoodie.write.combine_keys import COPIES, DedupRows
 from hoodie.write.context import STORED_ROW, WriteContext
-from hoodie.write.dedup import COPIES, DedupRows
-from hoodie.write.duplicates import LAST
+from hoodie.write.delete_keys import LAST
 from hoodie.write.handles import Handles
 from hoodie.write.incoming import chunk_bytes, chunks
 from hoodie.write.workload import FileGroupWrite

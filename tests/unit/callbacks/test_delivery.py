@@ -19,8 +19,7 @@ import pytest
 
 import hoodie
 from hoodie.callbacks import MessageCallback
-from hoodie.callbacks.delivery import Delivery, Sender
-from hoodie.callbacks.notes import Notes
+from hoodie.callbacks.delivery import Delivery, Notes, Sender
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, TableNotFound
 from hoodie.hooks import Hooks

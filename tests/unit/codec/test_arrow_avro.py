@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoodie.codec import arrow_avro, avro_decode, avro_frames
+from hoodie.codec import arrow_avro, avro_decode
 from hoodie.codec.arrow_avro import decode_records, decode_values, encode_records, encode_values
 from hoodie.errors import InputError, SchemaError, TableError
 from hoodie.format.meta_fields import with_meta
@@ -103,7 +103,7 @@ def test_parts_of_the_rows_do_not_show(case: Case, rows: int, size: int) -> None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arrow_avro, "ROWS", rows)
         patch.setattr(arrow_avro, "BYTES", size)
-        patch.setattr(avro_frames, "SEGMENT", size)
+        patch.setattr(arrow_avro, "SEGMENT", size)
         patch.setattr(avro_decode, "_FEW", 2)
         table = decode_records(case.data, len(case.rows), case.text)
         assert raw_rows(case.schema, table) == case.rows
@@ -402,7 +402,7 @@ def test_columns_without_values(avro: Any) -> None:
 
 
 def _places(data: bytes, count: int) -> list[tuple[int, int]]:
-    found = avro_frames.segments(np.frombuffer(data, np.uint8), count)
+    found = arrow_avro.segments(np.frombuffer(data, np.uint8), count)
     return [place for starts, ends in found for place in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
@@ -423,7 +423,7 @@ def test_records_are_found_whatever_they_hold(data: st.DataObject, seed: int) ->
         body[start : start + length] for start, length in zip(starts.tolist(), lengths.tolist(), strict=True)
     ]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(avro_frames, "SEGMENT", data.draw(st.sampled_from([100, 50_000, 1 << 24])))
+        patch.setattr(arrow_avro, "SEGMENT", data.draw(st.sampled_from([100, 50_000, 1 << 24])))
         places = _places(framed(records), len(records))
     stream = framed(records)
     assert [stream[start:end] for start, end in places] == records == unframed(stream)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hoodie.codec.xxh64 import xxh64
+from hoodie.codec.xxhash import xxh64
 from hoodie.metadata.keys import column_key, file_key
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from hoodie.engine.padding import PAD, padded, unpadded
+from hoodie.engine.spark import PAD, padded, unpadded
 
 
 def test_rows_without_a_value_follow_a_large_one() -> None:

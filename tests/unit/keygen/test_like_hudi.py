@@ -12,7 +12,7 @@ import pytest
 from hoodie.config.key import Config
 from hoodie.errors import InputError
 from hoodie.keygen import key_generator
-from hoodie.keygen._java_float import double_text, float_text
+from hoodie.keygen._text import double_text, float_text
 
 ANSWERS = json.loads(Path(__file__).with_name("hudi_0_15_0.json").read_text(encoding="utf-8"))
 TYPES: dict[str, Any] = {

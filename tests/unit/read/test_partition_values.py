@@ -14,7 +14,7 @@ import pytest
 import hoodie
 from hoodie.errors import TableError
 from hoodie.read.partition_values import PathColumns
-from hoodie.read.spark_values import value_expressions
+from hoodie.read.spark import value_expressions
 from hoodie.table.properties import TableProperties
 from tests.support.arrow import arrow_schema
 from tests.support.moved import UNVERIFIED, store_elsewhere

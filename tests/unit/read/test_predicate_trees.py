@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hoodie.read import duckdb_predicate
 from hoodie.read.bounds import NOTHING, UNKNOWN, Bounds, Lookup, comparable, outcomes
 from hoodie.read.predicate import ANY, FALSE, NULL, TRUE
-from hoodie.read.statistics import possible_row_groups
+from hoodie.read.pruning import possible_row_groups
 from tests.support.predicates import SCHEMA, predicate, rows
 from tests.support.properties import examples
 

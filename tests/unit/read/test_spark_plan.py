@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hoodie.read.bounds import UNKNOWN, Bounds, may_be_true
-from hoodie.read.spark_plan import Needed, Stand, needed
+from hoodie.read.spark_sql import Needed, Stand, needed
 from tests.support.arrow import arrow_schema
 
 SCHEMA = arrow_schema(

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from hoodie.errors import JobError, StorageError
-from hoodie.serve.bounded import Bounded
 from hoodie.serve.page import Page
+from hoodie.serve.tables import Bounded
 from tests.airflow.timelines import WrittenTimeline
 
 #: for calls that hang; enough for others on a busy machine

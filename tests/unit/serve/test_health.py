@@ -18,11 +18,10 @@ import pytest
 import hoodie
 from hoodie.concurrency.queue import FOLDER
 from hoodie.errors import JobError
-from hoodie.serve import examine
-from hoodie.serve.bounded import Bounded
-from hoodie.serve.examine import DOCTOR, SERVICES, Examiner
+from hoodie.serve import health
+from hoodie.serve.health import DOCTOR, SERVICES, Examiner
 from hoodie.serve.page import Page
-from hoodie.serve.tables import ShownTable
+from hoodie.serve.tables import Bounded, ShownTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table.heartbeat import Heartbeat, Work
 from hoodie.table.settings import WAIT_MS
@@ -30,9 +29,8 @@ from hoodie.timeline.commit import PlannedFile, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.taken_back import TAKEN_BACK_KEY, TakenBack
-from hoodie.timeline.task_run import RUN_KEY
 from hoodie.timeline.time import InstantTime
-from hoodie.timeline.tokens import TOKEN_KEY
+from hoodie.timeline.tokens import RUN_KEY, TOKEN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.handles import table_at
 from tests.support.stores import store_at
@@ -350,7 +348,7 @@ def test_a_look_that_fails_says_why(
 ) -> None:
     (tmp_path / "look.py").write_text(code)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(examine, "_MODULE", "look")
+    monkeypatch.setattr(health, "_MODULE", "look")
     page = Page(lambda: {"orders": table.path}, examiner=Examiner(seconds=seconds))
     assert says in asker(page)("tables/orders/services")["problem"]
 

@@ -16,14 +16,13 @@ import hoodie
 from hoodie.serve import instants
 from hoodie.serve.page import Page
 from hoodie.storage.local import LocalStorage
-from hoodie.table import heartbeat, process, properties
+from hoodie.table import heartbeat, properties
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
-from hoodie.timeline.task_run import RUN_KEY, TaskRun
 from hoodie.timeline.time import InstantTime
-from hoodie.timeline.tokens import TOKEN_KEY
+from hoodie.timeline.tokens import RUN_KEY, TOKEN_KEY, TaskRun
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
 from tests.support.handles import table_at
@@ -187,7 +186,7 @@ def test_a_commit_is_read_once(table: WrittenTimeline, ask: Ask, opened: list[st
 
 
 def beat(path: str, instant: str, pid: int) -> None:
-    owner = {"host": "here", "machine": process.machine(), "pid": pid}
+    owner = {"host": "here", "machine": heartbeat.machine(), "pid": pid}
     STORAGE.write(heartbeat.heartbeat_path(path, instant), json.dumps(owner).encode())
 
 

@@ -15,9 +15,8 @@ import hoodie
 from hoodie.codec.avro import read_record
 from hoodie.config.key import Config
 from hoodie.errors import ConflictError, NotRetained, TableError
-from hoodie.services.archive import merge
-from hoodie.services.archive.merge import MergePlan
-from hoodie.services.archive.run import ArchiveResult
+from hoodie.services.archive import run
+from hoodie.services.archive.run import ArchiveResult, MergePlan
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table, TableRef
@@ -456,9 +455,9 @@ def test_a_large_file_ends_the_row(table: Pair) -> None:
     sizes = [item.size for item in archive_files(STORAGE, folder(table))]
     assert len(sizes) == 3
     largest = Config.of({**MERGE, "hoodie.archive.merge.small.file.limit.bytes": max(sizes) - 1})
-    some = merge.candidates(archive_files(STORAGE, folder(table)), largest)
+    some = run.candidates(archive_files(STORAGE, folder(table)), largest)
     assert some == []
-    every = merge.candidates(archive_files(STORAGE, folder(table)), Config.of(MERGE))
+    every = run.candidates(archive_files(STORAGE, folder(table)), Config.of(MERGE))
     assert [archive_version(item.name) for item in every] == [1, 2, 3]
 
 

@@ -12,9 +12,8 @@ import hoodie
 from hoodie.codec.avro import read_record, write_record
 from hoodie.config.key import Config
 from hoodie.errors import NotRetained
-from hoodie.services.clean.examined import Examined
 from hoodie.services.clean.plan import View, make
-from hoodie.services.clean.policy import Retention
+from hoodie.services.clean.policy import Examined, Retention
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodie.format.names import BaseFileName, LogFileName
+from hoodie.services.clean.plan import Holds, PartitionFiles, choose
 from hoodie.services.clean.policy import Retention
 from hoodie.services.clean.settings import Policy
-from hoodie.services.clean.slices import Holds, PartitionFiles, choose
 from hoodie.storage import FileInfo
 from hoodie.table.view import TimelineView
 from hoodie.timeline.time import InstantTime

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hoodie.services.clustering.curves import bits_for, hilbert, z_order
-from hoodie.services.clustering.order import Order, Scale, SortKeys
+from hoodie.services.clustering.order import Order, Scale, SortKeys, bits_for, hilbert, z_order
 from hoodie.services.clustering.settings import BuildMethod, Layout
-from hoodie.services.clustering.sort import SortedRows
+from hoodie.services.clustering.task import SortedRows
 from tests.support.properties import examples
 
 

@@ -15,11 +15,10 @@ import pytest
 
 import hoodie
 from hoodie.errors import ConfigError, TableBusy
-from hoodie.metadata.records.record_index import RECORD, Place, of_places
+from hoodie.metadata.partitions.record_index import RECORD, Place, of_places
 from hoodie.metadata.state import begun_indexes
 from hoodie.metadata.table import Partition
-from hoodie.services.index.doctor import check_metadata_table
-from hoodie.services.index.records import described, differing
+from hoodie.services.index.doctor import check_metadata_table, described, differing
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.checkup import ERROR, OK, WARNING

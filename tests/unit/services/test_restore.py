@@ -12,7 +12,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import ConfigError, ConflictError, TableError
-from hoodie.services.restore import plan as plans
+from hoodie.services.restore import run as plans
 from hoodie.services.restore.run import RestoreResult
 from hoodie.table.heartbeat import Heartbeat, Work, heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker

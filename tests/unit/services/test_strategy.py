@@ -7,9 +7,8 @@ import pytest
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.format.settings import MAX_FILE_SIZE
-from hoodie.services.compaction.schedule import plan
+from hoodie.services.compaction.schedule import candidates, choose, plan
 from hoodie.services.compaction.settings import STRATEGY, Strategy
-from hoodie.services.compaction.strategy import candidates, choose
 from hoodie.storage import FileInfo
 from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, TimelineView

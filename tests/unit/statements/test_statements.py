@@ -15,7 +15,7 @@ import pytest
 import hoodie
 from hoodie.cli import main
 from hoodie.errors import CommitConflict, ConfigError, InputError
-from hoodie.read.table_dataset import TableDataset
+from hoodie.read.duckdb_sql import TableDataset
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.operation import WriteResult
 from tests.support.statements import DAY, KEY, LOGS, ORDERED

@@ -18,7 +18,7 @@ import hoodie
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, ServiceError, StorageError
 from hoodie.services.sync.run import SyncResult
-from hoodie.sync.hive.changes import EntryChange
+from hoodie.sync.hive.catalog import EntryChange
 from hoodie.sync.hive.glue import GlueCatalog
 from hoodie.sync.hive.wanted import INPUT, Column, Entry
 from hoodie.sync.settings import TOOL, Tool

@@ -11,7 +11,7 @@ import pytest
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, HoodieError, SchemaError, TableError, TableMismatch
-from hoodie.sync.hive.changes import (
+from hoodie.sync.hive.catalog import (
     EntryChange,
     PartitionChange,
     Stored,
@@ -21,8 +21,6 @@ from hoodie.sync.hive.changes import (
     entry_change,
     partition_change,
 )
-from hoodie.sync.hive.columns import hive_type, widens
-from hoodie.sync.hive.extractors import partition_values
 from hoodie.sync.hive.wanted import (
     INPUT,
     OUTPUT,
@@ -31,7 +29,10 @@ from hoodie.sync.hive.wanted import (
     Column,
     Entry,
     Wanted,
+    hive_type,
+    partition_values,
     wanted,
+    widens,
 )
 from hoodie.table.properties import TableProperties
 

@@ -10,7 +10,7 @@ import pytest
 import hoodie
 from hoodie.errors import TooCostly
 from hoodie.timeline.active import Timeline
-from hoodie.write import index_costs
+from hoodie.write import explanation
 from hoodie.write.explanation import WriteExplanation
 from tests.support.tables import SMALL_SCHEMA, Row, as_table, small_rows
 from tests.support.tiers import crossed_but, full_but
@@ -111,7 +111,7 @@ def test_a_sample_stands_for_all_files(tmp_path: Path, monkeypatch: pytest.Monke
         pair.write(small_rows(range(100 * version, 100 * version + 9), 1))
     found = []
     for most in (8, 100):
-        monkeypatch.setattr(index_costs, "_SLICES", most)
+        monkeypatch.setattr(explanation, "_SLICES", most)
         costs = explained(pair, small_rows(range(9), 2)).indexes
         found.append(next(cost for cost in costs if cost.index == "SIMPLE"))
     sampled, whole = found

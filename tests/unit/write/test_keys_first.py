@@ -292,7 +292,7 @@ def test_spilled_rows_are_cut_by_their_real_size(tmp_path: Path, monkeypatch: py
         asked.append(expected)
         return count(expected, budget)
 
-    monkeypatch.setattr("hoodie.write.dedup.part_count", noted)
+    monkeypatch.setattr("hoodie.write.combine_keys.part_count", noted)
     rows = plain(*[(f"k{number:04d}", 1, "x" * 2000) for number in range(1000)])
     load(Apart(), parts(rows), tmp_path / "t", {**PLAIN, BUDGET: 1 << 18})
     assert min(asked, default=0) >= 2_000_000

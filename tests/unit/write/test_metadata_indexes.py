@@ -14,7 +14,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import ConfigError
-from hoodie.metadata.column_stats import ColumnStats, column_stats
+from hoodie.metadata.partitions.column_stats import ColumnStats, column_stats
 from hoodie.metadata.queries import MetadataTableIgnored
 from hoodie.metadata.table import MetadataTable
 from hoodie.storage.local import LocalStorage

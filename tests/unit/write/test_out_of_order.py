@@ -10,7 +10,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import OutOfOrder
-from hoodie.timeline.intervals import interval_of
+from hoodie.timeline.token_index import interval_of
 from hoodie.write.settings import ALLOW_OUT_OF_ORDER as ALLOWED
 from tests.unit.write.support import KEY, ORDERING, PARTITION
 

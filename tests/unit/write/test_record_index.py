@@ -13,8 +13,8 @@ import hoodie
 from hoodie.errors import ConfigError, StorageError
 from hoodie.format.base_file import BaseFileReader
 from hoodie.index.locations import KeySearch
+from hoodie.metadata.partitions.record_index import locate
 from hoodie.metadata.queries import MetadataTableIgnored
-from hoodie.metadata.record_index import locate
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.read import skipping
 from hoodie.read.settings import SPILL_PATH

@@ -16,7 +16,7 @@ import hoodie
 from hoodie import pipeline
 from hoodie.engine.local import LocalEngine, LocalFrame
 from hoodie.errors import JobError
-from hoodie.write import place_tagged
+from hoodie.write import assign
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from tests.support.opened import OPTIONS as NOTED
 from tests.support.opened import opened
@@ -130,12 +130,12 @@ def test_rows_that_are_staged_again_are_not_mixed_up(
     table: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an executor is lost, and its tasks read an input that comes in another order."""
-    placed = place_tagged.PlaceTagged._hits
+    placed = assign.PlaceTagged._hits
 
-    def other(self: place_tagged.PlaceTagged, row: dict[str, Any]) -> Any:
+    def other(self: assign.PlaceTagged, row: dict[str, Any]) -> Any:
         return placed(self, {**row, "digest": "0" * 32, "hits": None})
 
-    monkeypatch.setattr(place_tagged.PlaceTagged, "_hits", other)
+    monkeypatch.setattr(assign.PlaceTagged, "_hits", other)
     with pytest.raises(JobError, match="the input changes when it is read again"):
         written(table, in_partitions(rows(2), 3), Operation.UPSERT)
     assert len(hoodie.instants(str(table))) == 1

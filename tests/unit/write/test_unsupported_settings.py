@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hoodie
-from hoodie.config.known import hudi_settings
+from hoodie.config.key import hudi_settings
 from hoodie.errors import ConfigError, HoodieError, TableMismatch
 from hoodie.storage import storage_for
 from hoodie.table import properties

@@ -11,35 +11,40 @@ costs time only. A key that the table has and HBase does not would be inserted a
   enters the keys of the file groups that it touched, or of all.
 - A rollback or a restore brings rows back, of which the entries may be gone: the keys of the file groups that
   it touched are entered.
+
+Rows of the index's table in HBase.
+
+The row key is the record key. Three columns are those of Apache Hudi: the file id, the partition path, and
+the instant of the commit that put the record there. Until the commit is published, a writer of this package
+keeps the entry that counted in three more.
+
+Rows whose keys begin with MARKS say which instants of the table the index follows.
+
+Record keys of a file slice, as far as they can be known without a look at its rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
 
-from hoodie.codec.arrays import Array
+import numpy as np
+import pyarrow as pa
+
+from hoodie.codec.arrays import Array, Bools, array, whole
 from hoodie.errors import TableError
+from hoodie.format.base_file import READ_BATCH_ROWS
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_delete import read_delete_block
 from hoodie.format.names import BaseFileName, LogFileName, join
-from hoodie.index.hbase.client import Client, Server
-from hoodie.index.hbase.entries import (
-    BEFORE,
-    COLUMNS,
-    DONE,
-    ENTERED,
-    FOLLOWED,
-    MARKS,
-    NO_ENTRY,
-    Place,
-    cells_of,
-    entry_of,
-    mark_of,
-)
-from hoodie.index.hbase.stored_keys import as_bytes, slice_keys
+from hoodie.index.hbase.client import Cells, Client, Server
 from hoodie.storage import Storage
-from hoodie.table.commit_keys import deleted_keys, inserted_keys
+from hoodie.table.commit_keys import always, block_keys, deleted_keys, inserted_keys, is_in, joined, without
 from hoodie.table.handle import Table
+from hoodie.table.log_scan import SMALL, contents, scan_slice
 from hoodie.table.participant import Commit, CommitParticipant
+from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import instant_millis
@@ -48,6 +53,120 @@ from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.models.restore import RestoreMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
+
+INSTANT = b"_s:commit_ts"
+_COLUMNS = (b"_s:partition_path", b"_s:file_name", INSTANT)
+BEFORE = (b"_s:before_partition_path", b"_s:before_file_name", b"_s:before_commit_ts")
+COLUMNS = (*_COLUMNS, *BEFORE)
+
+MARKS = b"\0hoodie/"
+FOLLOWED = b"_s:followed"
+#: values of FOLLOWED: its keys are entered; also, what it deleted, and entries that were kept, are taken out
+ENTERED, DONE = b"entered", b"done"
+
+
+class Place(NamedTuple):
+    """Where a record is: a file group, and the instant that put it there."""
+
+    partition: str
+    file_id: str
+    instant: str
+
+    @property
+    def group(self) -> tuple[str, str]:
+        return self.partition, self.file_id
+
+
+class Entry(NamedTuple):
+    """`before`: where the record was when `place` was entered, and is if that commit came to nothing."""
+
+    place: Place | None
+    before: Place | None
+
+
+NO_ENTRY = Entry(None, None)
+
+
+def entry_of(cells: Cells) -> Entry:
+    return Entry(_place(cells, _COLUMNS), _place(cells, BEFORE))
+
+
+def cells_of(place: Place, before: Place | None) -> dict[bytes, bytes]:
+    cells = dict(zip(_COLUMNS, map(str.encode, place), strict=True))
+    if before is not None:
+        cells |= zip(BEFORE, map(str.encode, before), strict=True)
+    return cells
+
+
+def mark_of(instant: Instant) -> bytes:
+    """The row key of an instant's mark."""
+    return MARKS + f"{instant.time}.{instant.action.value}".encode()
+
+
+def _place(cells: Cells, columns: tuple[bytes, ...]) -> Place | None:
+    values = [cells.get(column) for column in columns]
+    texts = [value.decode(errors="replace") for value in values if value is not None]
+    return Place(*texts) if len(texts) == len(columns) else None
+
+
+_NONE: Array = array([], pa.string())
+
+
+@dataclass(frozen=True)
+class Logged:
+    """What the logs of a slice say of keys: those of the `rows` in them, those that they deleted last, and of
+    these the ones whose delete has to be compared with a row, and may have lost.
+    """
+
+    rows: Array
+    deleted: Array
+    unsure: Array
+
+    @classmethod
+    def of(cls, storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> Logged:
+        rows, deleted, unsure = [_NONE], _NONE, _NONE
+        if slice_.logs:
+            for (_, block), content in contents(storage, scan_slice(storage, slice_, snapshot, keep=SMALL)):
+                if block.type is BlockType.DELETE:
+                    records = read_delete_block(content)
+                    sure = always(records)
+                    deleted = joined([deleted, records.keys])
+                    unsure = joined([without(unsure, sure), without(records.keys, sure)])
+                else:
+                    rows.append(block_keys(block, content))
+                    deleted, unsure = without(deleted, rows[-1]), without(unsure, rows[-1])
+        return cls(joined(rows), deleted, unsure)
+
+
+def slice_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> Iterator[tuple[Array, Array]]:
+    """Array of a slice in batches: those that it shows, and those that it may show."""
+    logged = Logged.of(storage, slice_, snapshot)
+    if len(logged.rows):
+        yield without(logged.rows, logged.deleted), logged.unsure
+    if slice_.base is not None:
+        with open_base(storage, slice_.base, None) as reader:
+            for batch in reader.record_keys(READ_BATCH_ROWS):
+                keys = whole(batch)
+                yield without(keys, logged.deleted), keys.filter(array(is_in(keys, logged.unsure)))
+
+
+def shown_in_logs(storage: Storage, slice_: FileSlice, snapshot: TimelineView, keys: Array) -> Bools:
+    """Which of the keys, none of which the slice's base file has, its logs show. A delete that has to be
+    compared with a row may have lost.
+    """
+    shown = np.zeros(len(keys), dtype=np.bool_)
+    for (_, block), content in contents(storage, scan_slice(storage, slice_, snapshot, keep=SMALL)):
+        if block.type is BlockType.DELETE:
+            shown &= ~is_in(keys, always(read_delete_block(content)))
+        else:
+            shown |= is_in(keys, block_keys(block, content))
+    return shown
+
+
+def as_bytes(keys: Array) -> list[bytes]:
+    found: Any = keys.cast(pa.binary()).to_pylist()
+    return cast("list[bytes]", found)
+
 
 _UNDOING = (Action.ROLLBACK, Action.RESTORE)
 #: (partition path, file id) of file groups; None: all of the table

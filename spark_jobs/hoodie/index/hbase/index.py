@@ -14,9 +14,7 @@ from hoodie.codec.arrays import array
 from hoodie.config.key import Config
 from hoodie.index import Index, Scope
 from hoodie.index.hbase.client import Server
-from hoodie.index.hbase.entries import COLUMNS, entry_of
-from hoodie.index.hbase.follow import Following, behind
-from hoodie.index.hbase.stored_keys import as_bytes, shown_in_logs
+from hoodie.index.hbase.follow import COLUMNS, Following, as_bytes, behind, entry_of, shown_in_logs
 from hoodie.index.locations import LOOK_UP, NOWHERE, KeySearch, Locations, Positions
 from hoodie.index.settings import HBASE_MOVES, HBASE_ROLLBACK_SYNC
 from hoodie.table.handle import Table, TableRef

@@ -1,4 +1,7 @@
-"""Which instants may be archived, and what holds the others back (Hudi 0.15.0 HoodieTimelineArchiver)."""
+"""Which instants may be archived, and what holds the others back (Hudi 0.15.0 HoodieTimelineArchiver).
+
+Commits that are in the archive.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from dataclasses import dataclass, field
 from hoodie.config.key import Config
 from hoodie.services.archive.settings import BEYOND_SAVEPOINT, MAX_COMMITS, MIN_COMMITS
 from hoodie.services.compaction.settings import MAX_DELTA_COMMITS, TRIGGER, Trigger
+from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.archived import read_archived
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.time import REQUESTED, InstantTime
 
@@ -188,3 +193,11 @@ def counts(timeline: Timeline, most: int) -> str:
 
 _METADATA_TABLE = "the newest compaction of the metadata table"
 _NO_METADATA_COMPACTION = "the metadata table, which has no compaction yet"
+
+
+def archived_commits(target: ServiceTable) -> Iterator[Instant]:
+    """The completed commits of the archived timeline, in the order of its files."""
+    folder = target.table.archive_folder
+    for entry in read_archived(target.storage, folder):
+        if entry.instant.completed and entry.instant.comparable_action in COMMIT_ACTIONS:
+            yield entry.instant

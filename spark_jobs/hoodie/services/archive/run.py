@@ -7,33 +7,50 @@ or not at all, 5. what older releases left in `.aux`, 6. requested and inflight 
 oldest first, so that no instant ever looks as if it were pending, and none in the middle is missing, 8. the
 tokens of archived commits move into their index, 9. small archive files are merged. After a kill the
 next run finds instants that are archived already, in the newest archive file, and only deletes their files.
+
+Small archive files made one, in an order that survives a kill (format.md 11).
+
+1. `mergeArchivePlan`, which names the small files and the new one, 2. the new file, 3. the small files
+deleted, 4. the plan deleted. As long as all small files are there, the new one is none of the history's;
+once one of them is gone, the new one holds them all.
+
+Archiving, as the planner knows it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
+from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, TableError, TableNotFound
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.progress import ProgressCallback
-from hoodie.services.archive import merge
+from hoodie.services.archive import policy
 from hoodie.services.archive.mend import mend
 from hoodie.services.archive.policy import Choice, Facts, choose
-from hoodie.services.archive.settings import BATCH, MERGE_ENABLED
+from hoodie.services.archive.settings import (
+    BATCH,
+    MAX_COMMITS,
+    MERGE_BATCH,
+    MERGE_ENABLED,
+    MERGE_SMALL_FILE_LIMIT,
+)
 from hoodie.services.clean.policy import Retention
+from hoodie.services.planner.entry import PlannerEntry, Work
 from hoodie.services.request import Request
 from hoodie.services.results import ServiceResult, about
-from hoodie.services.retention import check_retention
-from hoodie.services.service_table import ServiceTable
-from hoodie.storage import Storage
-from hoodie.table import properties, schema_history
+from hoodie.services.service_table import ServiceTable, check_retention
+from hoodie.storage import FileInfo, Storage
+from hoodie.table import properties, table_schema
 from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
 from hoodie.table.undone import undone_instants
+from hoodie.text import plural
 from hoodie.timeline import token_store
 from hoodie.timeline.active import META_FOLDER, Timeline, meta_path
 from hoodie.timeline.archived import (
@@ -50,8 +67,97 @@ from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.models.mapper import AvroFile, avro
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 from hoodie.write import reconcile
+
+
+@dataclass(frozen=True)
+class MergePlan(AvroFile):
+    """`mergeArchivePlan` (HoodieMergeArchiveFilePlan): full paths of the small files, name of the new one."""
+
+    model = "HoodieMergeArchiveFilePlan"
+
+    candidates: tuple[str, ...] = field(metadata=avro("candidate"))
+    merged: str = field(metadata=avro("mergedArchiveFileName", null=""))
+    version: int | None = 1
+
+    @property
+    def names(self) -> list[str]:
+        return [path.rpartition("/")[2] for path in self.candidates]
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> MergePlan:
+        made = super().from_record(record)
+        if odd := [name for name in (*made.names, made.merged) if archive_version(name) is None]:
+            raise TableError(
+                f"{MERGE_PLAN_NAME} names {odd[0][:200]!r}, which is no archive file; remove the plan",
+                name=odd[0],
+            )
+        return made
+
+
+def candidates(files: Sequence[FileInfo], config: Config) -> list[FileInfo]:
+    """The newest archive files, oldest first, up to the first large one; empty when there are too few.
+
+    `files` are oldest first. Only neighbours are merged, so that the files stay in the order of time.
+    """
+    found: list[FileInfo] = []
+    for item in reversed(files):
+        if item.size > config[MERGE_SMALL_FILE_LIMIT]:
+            break
+        found.append(item)
+    return found[::-1] if len(found) >= config[MERGE_BATCH] else []
+
+
+def plan_path(folder: str) -> str:
+    return f"{folder}/{MERGE_PLAN_NAME}"
+
+
+def recover(storage: Storage, folder: str) -> bool:
+    """Finish or undo a merge that was killed; returns whether there was one. The caller keeps other archivers
+    away.
+    """
+    path = plan_path(folder)
+    if not storage.exists(path):
+        return False
+    try:
+        plan = MergePlan.from_bytes(storage.read(path))
+    except TableError:  # cut while it was written: nothing was done by it yet
+        storage.delete(path)
+        return True
+    merged = f"{folder}/{plan.merged}"
+    paths = [f"{folder}/{name}" for name in plan.names]
+    if archive_version(plan.merged) is not None and storage.exists(merged):
+        if all(map(storage.exists, paths)):
+            storage.delete_many([merged])
+        else:
+            storage.delete_many(reversed(paths))
+    storage.delete(path)
+    return True
+
+
+def merge(storage: Storage, folder: str, config: Config) -> MergePlan | None:
+    """Merge the small archive files, if it is enabled and there are enough; returns what was done.
+
+    An archive file is a chain of blocks, so that the merged one is the small ones in their order.
+    """
+    if not config[MERGE_ENABLED]:
+        return None
+    files = archive_files(storage, folder)
+    small = candidates(files, config)
+    if not small:
+        return None
+    newest = max(archive_version(item.name) or 0 for item in files)
+    plan = MergePlan(tuple(item.path for item in small), archive_name(newest + 1))
+    storage.create(plan_path(folder), plan.to_bytes())
+    content = b"".join(storage.read(item.path) for item in small)
+    storage.create(f"{folder}/{plan.merged}", content)
+    # so that what is left is read in the order of time
+    storage.delete_many([item.path for item in reversed(small)])
+    storage.delete(plan_path(folder))
+    return plan
+
 
 _ATTEMPTS = 20
 #: completed action -> the action of the plan that it may come from
@@ -126,7 +232,7 @@ def facts(target: ServiceTable, timeline: Timeline) -> Facts:
         earliest = Retention.of(target.config, newest, utc).earliest(timeline)
 
     def schema_commit() -> str | None:
-        known = schema_history.newest(timeline, target.storage)
+        known = table_schema.newest(timeline, target.storage)
         return known.instant if known else None
 
     return Facts(
@@ -145,7 +251,7 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
         transaction.claim(repair=False, beside=True)
         with transaction.publishing():
             storage.sweep_partial(folder)
-            merge.recover(storage, folder)
+            recover(storage, folder)
             mended = mend(storage, unmended(storage, folder, every=False), transaction.check_claim)
             _settle_tokens(target)
             timeline = target.timeline()
@@ -161,7 +267,7 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
                 _delete(storage, timeline, files)
                 _settle_tokens(target)
             transaction.check_claim()
-            merged = merge.merge(storage, folder, target.config)
+            merged = merge(storage, folder, target.config)
             done.merged = merged.names if merged else []
     return done
 
@@ -296,7 +402,7 @@ def _unmerged(target: ServiceTable, folder: str, names: Collection[str]) -> bool
     if MERGE_PLAN_NAME in names:
         return True
     enabled: bool = target.config[MERGE_ENABLED]
-    return enabled and bool(merge.candidates(archive_files(target.storage, folder), target.config))
+    return enabled and bool(candidates(archive_files(target.storage, folder), target.config))
 
 
 def _refuse_metadata_table(target: ServiceTable) -> None:
@@ -324,3 +430,14 @@ def _result(target: ServiceTable, dry_run: bool, done: _Done, seconds: float) ->
         reason="" if anything else choice.reason,
         **about(target, dry_run, seconds),
     )
+
+
+class ArchiveEntry(PlannerEntry):
+    def work(self, target: ServiceTable, result: Mapping[str, Any]) -> Work:
+        instants = [item["instant"] for item in result["archived"]]
+        text = "mend archive files" if result["mended"] else "merge archive files"
+        text = f"archive {plural(len(instants), 'instant')}" if instants else text
+        return Work(text, result["num_files"], result["bytes"], instants)
+
+    def why(self, target: ServiceTable, timeline: Timeline) -> str:
+        return policy.counts(timeline, target.config[MAX_COMMITS])

@@ -1,17 +1,48 @@
-"""Archiving, described (services.description)."""
+"""Archiving, described (services.description).
+
+An ArchiveResult for people.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from hoodie.services.description import Lazy, Service, Turn
 from hoodie.services.request import Request
+from hoodie.services.text import nothing
+from hoodie.text import plural, size
 
 SERVICE = Service(
     name="archive",
     doc="move old instants from the active into the archived timeline",
     request=Request,
     run=Lazy("hoodie.services.archive.run", "archive"),
-    text=Lazy("hoodie.services.archive.text", "archive_text"),
-    turn=Turn(number=60, name="archive", entry=Lazy("hoodie.services.archive.entry", "ArchiveEntry")),
+    text=Lazy("hoodie.services.archive.service", "archive_text"),
+    turn=Turn(number=60, name="archive", entry=Lazy("hoodie.services.archive.run", "ArchiveEntry")),
     function="archive_table",
     operator="ArchiveOperator",
 )
+
+
+def archive_text(result: dict[str, Any]) -> str:
+    """An ArchiveResult for people; a dry run's with every instant."""
+    work = f"{plural(len(result['archived']), 'instant')} ({plural(result['num_files'], 'file')})"
+    lines: list[str] = []
+    if result["status"] == "skipped":
+        lines.append(nothing(result))
+    elif result["dry_run"]:
+        lines += [f"An archive run on {result['table']} would move {work}"] if result["archived"] else []
+        lines += [f"  {item['instant']} {item['action']}" for item in result["archived"]]
+    elif result["archived"]:
+        where = f" into {result['archive_file']}, {size(result['bytes'])}" if result["archive_file"] else ""
+        lines.append(f"Archived {work} of {result['table']}{where}")
+    if result["mended"]:
+        verb = "Would mend" if result["dry_run"] else "Mended"
+        names = ", ".join(result["mended"])
+        lines.append(f"{verb} what Apache Hudi 1.x can't load of {result['table']}'s archive: {names}")
+    if result["merged"]:
+        lines.append(f"Merged {plural(len(result['merged']), 'archive file')} of {result['table']}")
+    if result["first"] and result["status"] != "skipped":
+        lines.append(f"  the active timeline begins with commit {result['first']}")
+    lines += [f"  held back from {item['from']} on: {item['why']}" for item in result["held"]]
+    return "\n".join([*lines, *(f"  warning: {warning}" for warning in result["warnings"])])

@@ -18,7 +18,7 @@ SERVICE = Service(
     doc="take a pending compaction or clustering off the timeline, with what a failed attempt left",
     request=CancelRequest,
     run=Lazy("hoodie.services.rollback.run", "cancel_plan"),
-    text=Lazy("hoodie.services.rollback.text", "cancel_text"),
+    text=Lazy("hoodie.services.rollback.service", "cancel_text"),
     function="cancel_plan",
     operator="CancelOperator",
 )

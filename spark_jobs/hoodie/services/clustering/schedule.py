@@ -12,7 +12,7 @@ from functools import cache, partial
 
 from hoodie.config.key import Config
 from hoodie.read.verify import refuse_damaged
-from hoodie.services.clustering import resize, strategy, trigger
+from hoodie.services.clustering import resize, strategy
 from hoodie.services.clustering.order import Order, refuse_repeated
 from hoodie.services.clustering.settings import (
     BUILD_METHOD,
@@ -128,7 +128,7 @@ def params(config: Config) -> dict[str, str]:
 def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan]:
     """What a clustering scheduled now would do, if one is due. TableError where its slices lack files."""
     storage, base_path, config = target.storage, target.base_path, target.config
-    due = trigger.due(timeline, storage, config)
+    due = strategy.due(timeline, storage, config)
     if not due.due:
         return DuePlan(None, f"no clustering is due: {due.reason}")
     refuse_repeated(config[SORT_COLUMNS])

@@ -1,16 +1,24 @@
-"""A compaction job, and what it reports."""
+"""A compaction job, and what it reports.
+
+Compaction, as the planner knows it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from hoodie.format.names import join
+from hoodie.services.compaction import schedule
 from hoodie.services.compaction.execute import check, execute, read_plan
 from hoodie.services.compaction.schedule import plan_now
 from hoodie.services.planned import DuePlan, RewriteResult, RewriteService, RewrittenPlan
+from hoodie.services.planner.entry import PlannerEntry, Work
 from hoodie.services.request import RewriteRequest
 from hoodie.services.service_table import ServiceTable
+from hoodie.table.properties import TableType
+from hoodie.text import plural
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.compaction import TOTAL_LOG_FILES_SIZE, CompactionOperation, CompactionPlan
@@ -79,3 +87,20 @@ def compact(request: RewriteRequest) -> CompactionResult:
 
 def _logs(operations: Sequence[CompactionOperation]) -> list[str]:
     return [join(item.partition_path, name) for item in operations for name in item.log_names]
+
+
+class CompactionEntry(PlannerEntry):
+    actions = frozenset({Action.COMPACTION})
+
+    def work(self, target: ServiceTable, result: Mapping[str, Any]) -> Work:
+        logs, slices = result["num_log_files"], result["num_slices"]
+        text = f"merge {plural(logs, 'log file')} of {plural(slices, 'file slice')}" if slices else ""
+        return Work(text, logs, result["log_bytes"], [instant for instant in result["files"] if instant])
+
+    def why(self, target: ServiceTable, timeline: Timeline) -> str:
+        return schedule.due(timeline, target.config, target.next_time(timeline)).reason
+
+    def not_for(self, target: ServiceTable) -> str:
+        if target.props.table_type is TableType.MERGE_ON_READ:
+            return ""
+        return f"a {target.props.table_type.value} table has no logs"

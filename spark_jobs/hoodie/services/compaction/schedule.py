@@ -1,19 +1,36 @@
 """A compaction plan, made from a view of the table; it is scheduled while no writer is at work.
 
 From then on writers append to logs of the plan's instant, so the plan must hold every log file before it.
+
+Which file slices go into a compaction plan, and in which order (Apache Hudi 0.15.0's strategies).
+
+When a compaction is due, counted as Apache Hudi 0.15.0 does (ScheduleCompactionActionExecutor).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import date
 
 from hoodie.config.key import Config
+from hoodie.errors import ConfigError
 from hoodie.format.settings import MAX_FILE_SIZE
 from hoodie.read.verify import refuse_damaged
-from hoodie.services.compaction import strategy, trigger
-from hoodie.services.compaction.settings import STRATEGY
+from hoodie.services.compaction.settings import (
+    MAX_DELTA_COMMITS,
+    MAX_DELTA_SECONDS,
+    NUM_THRESHOLD,
+    SIZE_THRESHOLD,
+    STRATEGY,
+    TARGET_IO,
+    TARGET_PARTITIONS,
+    TRIGGER,
+    Strategy,
+    Trigger,
+)
 from hoodie.services.planned import DuePlan
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.bootstrap import source_uri
@@ -22,9 +39,123 @@ from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import Action
-from hoodie.timeline.models.compaction import CompactionOperation, CompactionPlan
+from hoodie.timeline.clock import parse_instant
+from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.models.compaction import (
+    TOTAL_IO_MB,
+    TOTAL_LOG_FILES_SIZE,
+    CompactionOperation,
+    CompactionPlan,
+)
 from hoodie.timeline.time import InstantTime
+
+_MEGABYTE = 1 << 20
+#: 2024/05/31, 2024-05-31, 20240531, and each with field=value parts
+_DAY = re.compile(r"(\d{4})([/-]?)(\d{1,2})\2(\d{1,2})(?!\d)")
+
+
+def candidates(partitions: Sequence[str], config: Config) -> list[str]:
+    """The partitions that have to be listed.
+
+    Raises ConfigError for day_based when no partition is a day; those that are none count as the oldest.
+    """
+    if config[STRATEGY] is not Strategy.DAY_BASED:
+        return list(partitions)
+    days = {partition: _day(partition) for partition in partitions}
+    if partitions and not any(days.values()):
+        raise ConfigError(
+            f"{STRATEGY.name}={Strategy.DAY_BASED.value} needs partitions that are days, such as 2024/05/31 "
+            f"or day=2024-05-31; this table has {partitions[0]!r}. Use another strategy",
+            partition=partitions[0],
+        )
+    newest = sorted(partitions, key=lambda partition: days[partition] or date.min, reverse=True)
+    return newest[: config[TARGET_PARTITIONS]]
+
+
+def choose(operations: Sequence[CompactionOperation], config: Config) -> tuple[CompactionOperation, ...]:
+    """The operations of a plan, out of those of all slices with logs in `candidates`."""
+    strategy: Strategy = config[STRATEGY]
+    chosen = list(operations)
+    if strategy is Strategy.LOG_FILE_SIZE:
+        threshold = config[SIZE_THRESHOLD]
+        chosen = [item for item in chosen if item.metric(TOTAL_LOG_FILES_SIZE) >= threshold]
+        chosen.sort(key=lambda item: -item.metric(TOTAL_LOG_FILES_SIZE))
+    elif strategy is Strategy.LOG_FILE_NUM:
+        chosen = [item for item in chosen if len(item.log_files) >= config[NUM_THRESHOLD]]
+        chosen.sort(key=lambda item: -len(item.log_files))
+    if strategy in (Strategy.UNBOUNDED, Strategy.DAY_BASED):
+        return tuple(chosen)
+    return _within(chosen, config[TARGET_IO])
+
+
+def _within(operations: Sequence[CompactionOperation], target: int) -> tuple[CompactionOperation, ...]:
+    """The first operations, up to and with the one that uses the target up."""
+    left = target
+    for number, item in enumerate(operations, 1):
+        left -= int(item.metric(TOTAL_IO_MB))
+        if left <= 0:
+            return tuple(operations[:number])
+    return tuple(operations)
+
+
+def _day(partition: str) -> date | None:
+    plain = re.sub(r"[^/]*=", "", partition)
+    match = _DAY.match(plain)
+    if match is None:
+        return None
+    try:
+        return date(int(match[1]), int(match[3]), int(match[4]))
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class Due:
+    """Whether a compaction is due, and the numbers behind the answer, for people."""
+
+    due: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Since:
+    """What happened since the last compaction. `instant` is that one, or the first delta commit."""
+
+    commits: int
+    instant: InstantTime
+
+    @classmethod
+    def last_compaction(cls, timeline: Timeline, or_request: bool = False) -> Since | None:
+        """None for a table without commits. Completed commits of a merge-on-read table are compactions."""
+        deltas = timeline.filter([Action.DELTACOMMIT])
+        compactions = timeline.filter([Action.COMMIT], completed=True)
+        requested = timeline.filter([Action.COMPACTION], completed=False) if or_request else []
+        last: list[Instant] = requested or compactions
+        if last:
+            start = last[-1].time
+            return cls(len(timeline.after(start, deltas)), start)
+        return cls(len(deltas), deltas[0].time) if deltas else None
+
+
+def due(timeline: Timeline, config: Config, now: InstantTime) -> Due:
+    """Whether a compaction is due at the instant `now`."""
+    trigger: Trigger = config[TRIGGER]
+    since = Since.last_compaction(timeline, trigger is Trigger.NUM_COMMITS_AFTER_LAST_REQUEST)
+    if since is None:
+        return Due(False, "the table has no delta commits")
+    wanted, seconds = config[MAX_DELTA_COMMITS], config[MAX_DELTA_SECONDS]
+    elapsed = int(parse_instant(now).timestamp()) - int(parse_instant(since.instant).timestamp())
+    enough, late = since.commits >= wanted, elapsed >= seconds
+    commits = f"{since.commits} of {wanted} delta commits since {since.instant} ({MAX_DELTA_COMMITS.name})"
+    time = f"{elapsed} of {seconds} s since {since.instant} ({MAX_DELTA_SECONDS.name})"
+    if trigger is Trigger.TIME_ELAPSED:
+        return Due(late, time)
+    if trigger is Trigger.NUM_AND_TIME:
+        return Due(enough and late, f"{commits} and {time}")
+    if trigger is Trigger.NUM_OR_TIME:
+        return Due(enough or late, f"{commits} or {time}")
+    return Due(enough, commits)
+
 
 _LISTERS = 8
 
@@ -33,7 +164,7 @@ def plan(
     snapshot: TimelineView, listing: Listing, partitions: Sequence[str], busy: BusyGroups, config: Config
 ) -> DuePlan[CompactionPlan]:
     """The latest slices that have logs, as the strategy chooses; `busy` groups are left out."""
-    wanted = strategy.candidates(sorted(partitions), config)
+    wanted = candidates(sorted(partitions), config)
     with ThreadPoolExecutor(_LISTERS) as pool:
         found = pool.map(lambda partition: _with_logs(snapshot, listing, partition), wanted)
         slices = [item for group in found for item in group]
@@ -42,7 +173,7 @@ def plan(
     free = [item for item in slices if (item.partition, item.file_id) not in busy]
     if not free:
         return DuePlan(None, f"all {len(slices)} file slices with logs are in pending plans already")
-    chosen = strategy.choose([compaction_operation(item, config[MAX_FILE_SIZE]) for item in free], config)
+    chosen = choose([compaction_operation(item, config[MAX_FILE_SIZE]) for item in free], config)
     if not chosen:
         name = config[STRATEGY].value
         return DuePlan(None, f"the strategy {name} takes none of the {len(free)} file slices with logs")
@@ -55,9 +186,9 @@ def plan_now(
     """What a compaction scheduled at the instant `now` would do, if one is due. Raises TableError for slices
     of it that lack files.
     """
-    due = trigger.due(timeline, target.config, now or target.next_time(timeline))
-    if not due.due:
-        return DuePlan(None, f"no compaction is due: {due.reason}")
+    answer = due(timeline, target.config, now or target.next_time(timeline))
+    if not answer.due:
+        return DuePlan(None, f"no compaction is due: {answer.reason}")
     storage, base_path = target.storage, target.base_path
     snapshot, listing = TimelineView.of(timeline, storage), StorageListing(storage, base_path)
     planned = plan(

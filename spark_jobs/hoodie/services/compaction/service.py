@@ -1,19 +1,49 @@
-"""Compaction, described (services.description)."""
+"""Compaction, described (services.description).
+
+A CompactionResult for people.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from hoodie.services.description import Lazy, Service, Turn
 from hoodie.services.request import RewriteRequest
+from hoodie.services.text import instants, notes, nothing, planned_files
+from hoodie.text import plural, size
 
 SERVICE = Service(
     name="compact",
     doc="merge the logs of a merge-on-read table into its base files",
     request=RewriteRequest,
     run=Lazy("hoodie.services.compaction.run", "compact"),
-    text=Lazy("hoodie.services.compaction.text", "compaction_text"),
-    turn=Turn(
-        number=30, name="compaction", entry=Lazy("hoodie.services.compaction.entry", "CompactionEntry")
-    ),
+    text=Lazy("hoodie.services.compaction.service", "compaction_text"),
+    turn=Turn(number=30, name="compaction", entry=Lazy("hoodie.services.compaction.run", "CompactionEntry")),
     function="compact_table",
     operator="CompactionOperator",
 )
+
+
+def compaction_text(result: dict[str, Any]) -> str:
+    """A CompactionResult for people; a dry run's with every log file."""
+    lines: list[str] = []
+    if result["status"] == "planned":
+        lines.append(f"A compaction of {result['table']} would merge {_work(result)}")
+        lines += planned_files(result["files"], "compaction")
+    elif result["compacted"]:
+        lines += [
+            f"Compacted {result['table']}: {', '.join(result['compacted'])}",
+            f"  {_work(result)} merged into {plural(result['num_files'], 'file')} of "
+            f"{size(result['bytes_written'])}, {plural(result['num_writes'], 'row')}, "
+            f"{result['duration_s']:.1f} s",
+        ]
+    elif result["scheduled"]:
+        lines.append(f"Scheduled compaction {result['scheduled']} of {result['table']}: {_work(result)}")
+    else:
+        lines.append(nothing(result))
+    return "\n".join([*lines, *instants(result), *notes(result)])
+
+
+def _work(result: dict[str, Any]) -> str:
+    logs = f"{plural(result['num_log_files'], 'log file')} of {size(result['log_bytes'])}"
+    return f"{logs} in {plural(result['num_slices'], 'file slice')}"

@@ -1,21 +1,26 @@
 """Writes that have failed are rolled back, and leftovers swept.
 
 A write does the same before it begins (write.transaction); the repair reports what that will be.
+
+The repair of a table, as the planner knows it.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from hoodie.format.names import join
-from hoodie.services.planner.activity import Activity
+from hoodie.services.planner.entry import PlannerEntry, Work
+from hoodie.services.planner.run import Activity
 from hoodie.services.request import Request
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.handle import Table
 from hoodie.table.markers import marker_instants
+from hoodie.text import plural
 from hoodie.timeline.models.rollback import RollbackPlan
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
@@ -111,3 +116,12 @@ def _files(plan: RollbackPlan) -> list[str]:
         for request in plan.requests
         for path in request.files_to_delete
     ]
+
+
+class RepairEntry(PlannerEntry):
+    def work(self, target: ServiceTable, result: Mapping[str, Any]) -> Work:
+        failed = [item["instant"] for item in result["failed"]]
+        parts = [f"roll back {plural(len(failed), 'failed write')}"] if failed else []
+        left = [plural(len(result[name]), name[:-1]) for name in ("markers", "heartbeats") if result[name]]
+        parts += [f"sweep what is left of {' and '.join(left)}"] if left else []
+        return Work(", ".join(parts), result["num_files"], result["bytes"], failed)

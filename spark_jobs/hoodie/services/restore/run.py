@@ -6,37 +6,158 @@ files, also those of earlier rollbacks after the point, as Apache Hudi does. A k
 restore: writers refuse the table, and the next restore to the same point, ours or Apache Hudi's, goes on with
 it. A kill after 4 leaves completed rollbacks, which change nothing any more.
 
-The metadata table goes before 1, and is made again after 5 (hoodie.write.remaking): Apache Hudi restores it,
-too, where it has files that are old enough, and then lists the folders; made anew all of its indexes are
-right, whatever cleans and compactions came between, and no kill leaves it and the table apart.
+The metadata table goes before 1, and is made again after 5 (hoodie.write.metadata_table). Apache Hudi
+restores it, too, where it has files that are old enough, and then lists the folders. Made anew all of its
+indexes are right, whatever cleans and compactions came between, and no kill leaves it and the table apart.
+
+Which instants a restore takes back, and what stands in its way (format.md 13.7).
+
+Restores that were begun, as the planner finishes them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from hoodie.errors import AlreadyExists, CommitConflict, ConfigError
+from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, TableError
 from hoodie.progress import ProgressCallback
-from hoodie.services.restore import plan as plans
-from hoodie.services.restore.plan import Begun, Last
+from hoodie.services.archive.policy import archived_commits
+from hoodie.services.planner.entry import PlannerEntry, Work
+from hoodie.services.request import Request
 from hoodie.services.restore.service import RestoreRequest
 from hoodie.services.results import ServiceResult, about
-from hoodie.services.rollback.eligibility import refuse_savepoints
-from hoodie.services.rollback.report import RollbackReport, merged
+from hoodie.services.rollback.eligibility import lost_slices, refuse_lost, refuse_savepoints
+from hoodie.services.rollback.run import RollbackReport, merged
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.features import Feature, refuse
+from hoodie.text import plural
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant, Kind, State
 from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan
 from hoodie.timeline.store import begin_instant
-from hoodie.timeline.time import REQUESTED, InstantTime
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 from hoodie.write import rollback
 from hoodie.write.rollback import PendingRollback
 from hoodie.write.transaction import Transaction
+
+_SHOWN = 5
+#: what a restore takes back; cleans, savepoints and rollbacks are no part of it
+_WRITES = frozenset({*COMMIT_ACTIONS, *COMPLETES_AS})
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A restore that was begun and not finished; `point` is None where its plan does not contain it."""
+
+    instant: Instant
+    plan: RestorePlan
+    point: InstantTime | None
+
+
+def begun(timeline: Timeline, target: ServiceTable) -> Begun | None:
+    """The restore to finish, of this package or of Apache Hudi. One whose plan was cut while it was written
+    does not count.
+
+    Raises TableError for a plan that was begun and can't be read.
+    """
+    for instant in reversed(timeline.filter([Action.RESTORE], completed=False)):
+        path = target.table.store.path(instant.with_state(State.REQUESTED))
+        try:
+            plan = RestorePlan.from_bytes(target.storage.read(path))
+        except (FileNotFoundError, TableError) as error:
+            if instant.state is State.REQUESTED:
+                continue
+            raise TableError(
+                f"restore {instant.time} was begun and its plan can't be read ({error}); restore {path}",
+                instant=instant.time,
+            ) from None
+        return Begun(instant, plan, plan.point or _savepoint_before(timeline, plan))
+    return None
+
+
+@dataclass(frozen=True)
+class Last:
+    """The newest completed restore; `point` is "" where its plan does not contain it."""
+
+    time: InstantTime
+    point: InstantTime
+    partitions: tuple[str, ...]
+
+
+def last(timeline: Timeline, target: ServiceTable) -> Last | None:
+    """The newest completed restore on the active timeline; None without one whose files can be read."""
+    done = timeline.filter([Action.RESTORE], completed=True)
+    if not done:
+        return None
+    try:
+        plan = RestorePlan.from_bytes(target.table.store.read(done[-1].with_state(State.REQUESTED)))
+        metadata = RestoreMetadata.from_bytes(timeline.read(done[-1], target.storage))
+    except (FileNotFoundError, TableError):
+        return None
+    rollbacks = [rollback for group in metadata.rollbacks.values() for rollback in group]
+    partitions = sorted({partition for rollback in rollbacks for partition in rollback.partitions})
+    return Last(done[-1].time, plan.point or NO_TIME, tuple(partitions))
+
+
+def make(target: ServiceTable, timeline: Timeline, point: InstantTime) -> RestorePlan:
+    """All later writes, newest first, and before them pending clusterings, as Apache Hudi has it.
+
+    An empty plan where there is none. Raises ConfigError where there is no such commit, and TableError where
+    the table can't go back to it.
+    """
+    commits = [instant.time for instant in timeline.commits()]
+    if point not in commits:
+        raise _no_commit(target, timeline, point, commits)
+    later = timeline.after(point, reversed(timeline.filter(_WRITES)))
+    refuse_savepoints(timeline, [item.time for item in later], "taken back")
+    times = (instant.time for instant in archived_commits(target) if instant.is_after(point))
+    archived = sorted(times, key=REQUESTED.key)
+    if archived:
+        raise TableError(
+            f"the table can't go back to {point}: later commits are archived already ({_listed(archived)}). "
+            f"Take {archived[-1]} or a later commit",
+            instant=point,
+        )
+    lost = lost_slices(target.table, timeline, point, later)
+    refuse_lost(lost, f"going back to {point}")
+    clusterings = [item for item in later if _is_pending_clustering(timeline, target, item)]
+    ordered = [*clusterings, *(item for item in later if item not in clusterings)]
+    return RestorePlan(tuple(InstantInfo.of(item) for item in ordered), point)
+
+
+def _is_pending_clustering(timeline: Timeline, target: ServiceTable, instant: Instant) -> bool:
+    return not instant.completed and timeline.kind(instant, target.storage) is Kind.CLUSTERING
+
+
+def _savepoint_before(timeline: Timeline, plan: RestorePlan) -> InstantTime | None:
+    """The savepoint that a plan of version 1 goes back to: the newest one before all that it takes back."""
+    first = REQUESTED.first(info.time for info in plan.instants)
+    saved = [item.time for item in timeline.filter([Action.SAVEPOINT]) if item.is_before(first)]
+    return saved[-1] if saved else None
+
+
+def _no_commit(
+    target: ServiceTable, timeline: Timeline, point: InstantTime, commits: list[InstantTime]
+) -> ConfigError:
+    if any(instant.time == point for instant in archived_commits(target)):
+        why = f"commit {point} of {target.base_path} is archived"
+    else:
+        why = f"{point} is no completed commit on the timeline of {target.base_path}"
+    saved = [item.time for item in timeline.filter([Action.SAVEPOINT], completed=True)]
+    savepoints = f"there are savepoints {_listed(saved[::-1])}; " if saved else ""
+    return ConfigError(
+        f"{why}; {savepoints}the newest commits are {_listed(commits[::-1]) or 'none'}", instant=point
+    )
+
+
+def _listed(times: list[InstantTime]) -> str:
+    more = f", and {len(times) - _SHOWN} more" if len(times) > _SHOWN else ""
+    return ", ".join(times[:_SHOWN]) + more
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +206,14 @@ def restore(request: RestoreRequest) -> RestoreResult:
     refuse(target.props, "restore", "restored", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
     found = _begun(target, timeline, point)
-    done = _Done(found.plan if found else plans.make(target, timeline, point), resumed=found is not None)
+    done = _Done(found.plan if found else make(target, timeline, point), resumed=found is not None)
     reason = "" if found or done.plan.instants else f"{point} is the newest commit already"
     if dry_run and not reason:
         done.work = RollbackReport.of(target.table, _planned(target, timeline, done.plan.instants))
     elif not reason:
         _run(target, point, request.progress, done)
     if reason:
-        past = plans.last(timeline, target)
+        past = last(timeline, target)
         past = past if past is not None and past.point == point else None
         return skipped(target, point, past, dry_run, reason, time.monotonic() - started)
     status = "planned" if dry_run else "restored"
@@ -121,7 +242,7 @@ def skipped(
 
 def _begun(target: ServiceTable, timeline: Timeline, point: InstantTime) -> Begun | None:
     """The restore to continue. Raises ConfigError where that restores another commit."""
-    found = plans.begun(timeline, target)
+    found = begun(timeline, target)
     if found is not None and found.point not in (None, point):
         raise ConfigError(
             f"restore {found.instant.time} of {target.base_path} to {found.point} was not finished; finish "
@@ -166,7 +287,7 @@ def _instant(target: ServiceTable, point: InstantTime, done: _Done) -> Instant:
     if found is not None:
         done.plan, done.resumed = found.plan, True
         return found.instant
-    done.plan = plans.make(target, timeline, point)
+    done.plan = make(target, timeline, point)
     time_ = new_instant_time(timeline.last_time, target.props.timeline_utc)
     made = Instant(time_, Action.RESTORE, State.REQUESTED)
     begin_instant(target.table.store, made, done.plan.to_bytes())
@@ -275,4 +396,50 @@ def _result(
         files=list(work.files),
         voided=list(work.voided),
         **about(target, dry_run, seconds),
+    )
+
+
+class RestoreEntry(PlannerEntry):
+    actions = frozenset({Action.RESTORE})
+
+    @property
+    def request(self) -> type[Request]:
+        return Request
+
+    def run(self, request: Request) -> ServiceResult:
+        return finish_restore(request)
+
+    def work(self, target: ServiceTable, result: Mapping[str, Any]) -> Work:
+        undone = [item["instant"] for item in result["undone"]]
+        text = f"take the table back to {result['restored_to']}, {plural(len(undone), 'instant')}"
+        return Work(text, result["num_files"], result["bytes"], undone)
+
+
+def finish_restore(request: Request) -> ServiceResult:
+    """Finish a restore that was begun; without one the result names the last restore.
+
+    Raises TableError where its plan has no commit to go to.
+    """
+    started = time.monotonic()
+    target = ServiceTable.open(request.table, request.options)
+    timeline = target.timeline()
+    found = begun(timeline, target)
+    if found is None:
+        past, seconds = last(timeline, target), time.monotonic() - started
+        point = past.point if past else NO_TIME
+        return skipped(target, point, past, request.dry_run, "no restore is pending", seconds)
+    if found.point is None:
+        raise TableError(
+            f"the plan of restore {found.instant.time} does not name the commit that it goes to; finish it "
+            "with Apache Hudi",
+            instant=found.instant.time,
+        )
+    return restore(
+        RestoreRequest(
+            table=request.table,
+            instant=found.point,
+            options=request.options,
+            dry_run=request.dry_run,
+            progress=request.progress,
+        )
     )

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, NotRetained, TableError
 from hoodie.format.names import join
-from hoodie.read.past import Past, needs_as_of
-from hoodie.services.clean.pending import pending_files, pending_plans
+from hoodie.read.retained import Past, needs_as_of
 from hoodie.services.clean.plan import last_clean
+from hoodie.services.clean.policy import pending_files, pending_plans
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.savepoint.service import SavepointRequest
 from hoodie.services.service_table import ServiceTable

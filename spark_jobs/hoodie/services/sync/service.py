@@ -1,11 +1,17 @@
-"""The sync with a catalog, described (services.description)."""
+"""The sync with a catalog, described (services.description).
+
+A SyncResult for people.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from hoodie.services.description import Lazy, Service
 from hoodie.services.request import Request, asked
+from hoodie.services.text import notes, nothing
+from hoodie.text import plural
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +32,35 @@ SERVICE = Service(
     doc="enter the table in Hive's metastore or AWS Glue, or mend its columns, partitions, properties there",
     request=SyncRequest,
     run=Lazy("hoodie.services.sync.run", "sync_service"),
-    text=Lazy("hoodie.services.sync.text", "sync_text"),
+    text=Lazy("hoodie.services.sync.service", "sync_text"),
     function="sync_table",
     operator="HiveSyncOperator",
 )
+
+
+def sync_text(result: dict[str, Any]) -> str:
+    """A SyncResult for people: a line for each entry."""
+    if result["status"] == "skipped":
+        return "\n".join([nothing(result), *notes(result)])
+    verb = "Would sync" if result["dry_run"] else "Synced"
+    lines = [f"{verb} {result['table']} with {result['catalog']}", *map(_line, result["entries"])]
+    return "\n".join([*lines, *notes(result)])
+
+
+def _line(entry: dict[str, Any]) -> str:
+    done = [] if entry["status"] == "created" else _columns(entry)
+    for what in ("added", "moved", "dropped"):
+        count = entry[f"partitions_{what}"]
+        done += [f"{plural(count, 'partition')} {what}"] if count else []
+    if entry["status"] == "changed" and not done:
+        done = ["newest commit noted"]
+    return f"  {entry['entry']}: {entry['status']}{', ' if done else ''}{', '.join(done)}"
+
+
+def _columns(entry: dict[str, Any]) -> list[str]:
+    named = (("columns_added", "added"), ("columns_dropped", "dropped"), ("columns_commented", "commented"))
+    done = [f"{word} {', '.join(entry[name])}" for name, word in named if entry[name]]
+    done += [f"changed {item}" for item in entry["columns_retyped"]]
+    if entry["properties"]:
+        done.append(f"properties {', '.join(entry['properties'])}")
+    return done

@@ -7,12 +7,22 @@ from typing import Protocol
 
 from sqlglot import exp
 
-from hoodie.statements.local import casts, operators
-from hoodie.statements.local.bound import Bound, quoted, refused
+from hoodie.statements.local import operators
 from hoodie.statements.local.functions import AGGREGATES, FUNCTIONS, RANKS, aggregate
-from hoodie.statements.local.literals import literal
 from hoodie.statements.local.operators import OPERATORS
-from hoodie.statements.local.types import BOOLEAN, GROUPED, INT, ORDERED, VOID, of_arrow, of_parser
+from hoodie.statements.local.types import (
+    BOOLEAN,
+    GROUPED,
+    INT,
+    ORDERED,
+    VOID,
+    Bound,
+    literal,
+    of_arrow,
+    of_parser,
+    quoted,
+    refused,
+)
 from hoodie.statements.parser import ASSIGNED, DIALECT, OWN
 
 #: conditions, which stand in parentheses where they are operands: the parsers of both engines differ there
@@ -141,11 +151,11 @@ class _Expressions:
         only(node, "this", "to")
         value = self.bind(node.this)
         if (field := node.meta.get(ASSIGNED)) is not None:
-            return casts.assigned(value, of_arrow(field.type)[0], field.name, node.this.sql(DIALECT))
+            return operators.assigned(value, of_arrow(field.type)[0], field.name, node.this.sql(DIALECT))
         kind = of_parser(node.to)
         if kind is None:
             raise refused(f"CAST to {node.to.sql(DIALECT)}")
-        return casts.cast(value, kind)
+        return operators.cast(value, kind)
 
     def _case(self, node: exp.Case) -> Bound:
         only(node, "this", "ifs", "default")
@@ -158,7 +168,7 @@ class _Expressions:
             values.append(self.bind(item.args["true"]))
         default = node.args.get("default")
         values.append(Bound(text="NULL", type=VOID) if default is None else self.bind(default))
-        texts, kind = casts.unified(values, "CASE")
+        texts, kind = operators.unified(values, "CASE")
         whens = " ".join(
             f"WHEN {when} THEN {then}" for when, then in zip(conditions, texts[:-1], strict=True)
         )
@@ -189,9 +199,9 @@ class _Expressions:
                 "take it as a condition of WHERE, HAVING or CASE, with AND and OR",
             )
         found = self._names.scalar(query)
-        texts, kind = casts.unified([value, Bound(text="", type=found.type)], "IN")
+        texts, kind = operators.unified([value, Bound(text="", type=found.type)], "IN")
         if kind != found.type or kind.name not in GROUPED:
-            raise refused(f"IN of {casts.listed([value, found])}", "write a CAST")
+            raise refused(f"IN of {operators.listed([value, found])}", "write a CAST")
         return Bound(text=f"({texts[0]} IN {found.text})", type=BOOLEAN)
 
     def _between(self, node: exp.Between) -> Bound:

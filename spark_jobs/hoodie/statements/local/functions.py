@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from hoodie.statements.local.bound import Bound, guarded, refused
-from hoodie.statements.local.casts import cast, listed, unified
-from hoodie.statements.local.operators import boolean, compared, concatenated, is_null, remainder
+from hoodie.statements.local.operators import (
+    boolean,
+    cast,
+    compared,
+    concatenated,
+    is_null,
+    listed,
+    remainder,
+    unified,
+)
 from hoodie.statements.local.types import (
     BIGINT,
     BOOLEAN,
@@ -21,9 +28,12 @@ from hoodie.statements.local.types import (
     TIMESTAMP_NTZ,
     VOID,
     WHOLE,
+    Bound,
     SqlType,
     decimal,
     fits,
+    guarded,
+    refused,
 )
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hoodie.statements.local.casts import CASTS
 from hoodie.statements.local.functions import AGGREGATES, FUNCTIONS, RANKS
-from hoodie.statements.local.literals import LITERALS
-from hoodie.statements.local.operators import OPERATORS
+from hoodie.statements.local.operators import CASTS, OPERATORS
 from hoodie.statements.local.queries import FORMS
+from hoodie.statements.local.types import LITERALS
 
 _HEAD = """# SQL of statements on the local engine
 

@@ -14,12 +14,21 @@ import pyarrow as pa
 from sqlglot import exp
 
 from hoodie.errors import ConfigError
-from hoodie.statements.local import casts
-from hoodie.statements.local.bound import Bound, guarded, named, quoted, refused
+from hoodie.statements.local import operators
 from hoodie.statements.local.expressions import bind, only, sorted_by
 from hoodie.statements.local.functions import FUNCTIONS, WITHOUT_PARENTHESES
 from hoodie.statements.local.operators import boolean
-from hoodie.statements.local.types import GROUPED, VOID, field_of, of_arrow
+from hoodie.statements.local.types import (
+    GROUPED,
+    VOID,
+    Bound,
+    field_of,
+    guarded,
+    named,
+    of_arrow,
+    quoted,
+    refused,
+)
 from hoodie.statements.parser import DIALECT
 
 #: what the page says of queries
@@ -302,7 +311,7 @@ class _Queries:
         ]
         if len({len(row) for row in rows}) != 1:
             raise ConfigError("VALUES has rows of different lengths; give each one the same columns")
-        made = [casts.unified(items, "VALUES") for items in zip(*rows, strict=True)]
+        made = [operators.unified(items, "VALUES") for items in zip(*rows, strict=True)]
         columns = tuple(Bound(text=f"c{next(self._numbers)}", type=kind) for _, kind in made)
         lines = ", ".join(
             f"({', '.join(items)})" for items in zip(*(texts for texts, _ in made), strict=True)
@@ -325,7 +334,7 @@ class _Queries:
                 f"{node.key.upper()} has queries of {len(left.columns)} and of {len(right.columns)} columns"
             )
         pairs = zip(left.columns, right.columns, strict=True)
-        made = [casts.unified(pair, node.key.upper()) for pair in pairs]
+        made = [operators.unified(pair, node.key.upper()) for pair in pairs]
         columns = tuple(Bound(text=f"c{next(self._numbers)}", type=kind) for _, kind in made)
         distinct = bool(node.args.get("distinct"))
         if distinct or not isinstance(node, exp.Union):

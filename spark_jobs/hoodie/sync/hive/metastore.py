@@ -13,8 +13,7 @@ from urllib.parse import unquote
 from hoodie.config.key import Config
 from hoodie.errors import StorageError
 from hoodie.metastore.connection import Ask, Refused, Server, Unreachable, connected, server, types
-from hoodie.sync.hive.catalog import Catalog, batches
-from hoodie.sync.hive.changes import EntryChange, Stored, Values
+from hoodie.sync.hive.catalog import Catalog, EntryChange, Stored, Values, batches
 from hoodie.sync.hive.wanted import OUTPUT, SERDE, Column, Entry
 from hoodie.sync.settings import ANSWER_MS, BATCH, URIS
 

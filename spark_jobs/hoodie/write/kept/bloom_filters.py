@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from hoodie.config.key import Config
 from hoodie.format.bloom import BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, LEGACY_BLOOM_FILTER_KEY
 from hoodie.format.settings import BloomType
+from hoodie.metadata.partitions.bloom_filters import Filter, filter_records
 from hoodie.metadata.records import Records
-from hoodie.metadata.records.bloom_filters import Filter, filter_records
 from hoodie.metadata.settings import BLOOM_FILTER_ENABLE, BLOOM_FILTER_GROUPS
 from hoodie.metadata.table import Partition
 from hoodie.write.kept import Changed, KeptPartition, Making, Moment

@@ -18,10 +18,9 @@ from hoodie.format.base_file import BaseFileReader
 from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.names import join
 from hoodie.format.schema import from_avro
+from hoodie.metadata.partitions.column_ranges import ColumnRange, Unbounded, footer_ranges
+from hoodie.metadata.partitions.column_stats import FileRanges, deleted_stats, stats_records
 from hoodie.metadata.records import Records
-from hoodie.metadata.records.column_ranges import ColumnRange, Unbounded
-from hoodie.metadata.records.column_stats import FileRanges, deleted_stats, stats_records
-from hoodie.metadata.records.footer_ranges import footer_ranges
 from hoodie.metadata.settings import COLUMN_STATS_COLUMNS, COLUMN_STATS_ENABLE, COLUMN_STATS_GROUPS
 from hoodie.metadata.table import Partition
 from hoodie.table.handle import Table

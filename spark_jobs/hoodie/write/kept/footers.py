@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from hoodie.errors import TableError
 from hoodie.format.names import PARQUET, BaseFileName, join
-from hoodie.format.parquet_footer import Footer
+from hoodie.format.parquet_guard import Footer
 from hoodie.storage import Storage
 from hoodie.timeline.commit import CommitMetadata
 

@@ -16,11 +16,10 @@ from hoodie.codec.ahead import ahead
 from hoodie.config.key import Config
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.metadata.files import MetadataListing
-from hoodie.metadata.indexing import forget_plans, renew_plans
 from hoodie.metadata.instants import NEW_TABLE
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.records import Records
-from hoodie.metadata.state import begun_indexes
+from hoodie.metadata.state import begun_indexes, forget_plans, renew_plans
 from hoodie.metadata.table import FOLDER, MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.progress import ProgressCallback

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hoodie.config.key import Config
-from hoodie.metadata.indexing import indexes_under_way
-from hoodie.metadata.state import begun_indexes
+from hoodie.metadata.state import begun_indexes, indexes_under_way
 from hoodie.metadata.table import Partition
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
@@ -60,8 +59,8 @@ def due_to_go(table: Table, config: Config) -> dict[str, str]:
 
 
 def begun_partitions(table: Table) -> list[KeptPartition]:
-    """Those that are to be made again, by `hoodie.write.remaking`, as the properties were read. Apache Hudi's
-    indexer names those that it makes in the same way; its instant is pending then.
+    """Those that are to be made again, by `hoodie.write.metadata_table`, as the properties were read. Apache
+    Hudi's indexer names those that it makes in the same way; its instant is pending then.
     """
     begun = begun_indexes(table.properties)
     return kept_partitions(set(begun) - indexes_under_way(table)) if begun else []

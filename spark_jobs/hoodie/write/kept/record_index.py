@@ -21,8 +21,8 @@ from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
 from hoodie.format.meta_fields import RECORD_KEY, with_meta, without_meta
 from hoodie.format.names import join
 from hoodie.format.schema import from_avro
+from hoodie.metadata.partitions.record_index import Place, file_group_count, of_deleted, of_places
 from hoodie.metadata.records import Records
-from hoodie.metadata.records.record_index import Place, file_group_count, of_deleted, of_places
 from hoodie.metadata.settings import (
     RECORD_INDEX_ENABLE,
     RECORD_INDEX_GROUP_BYTES,

@@ -1,0 +1,165 @@
+"""Records of the partition `column_stats` (format.md 10.3): one of each column in each file.
+
+Statistics of columns in files, as the metadata table has them (format.md 10.3, COLUMN_STATS).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from hoodie.codec.arrays import whole
+from hoodie.format.hfile_records import KEY_FIELD
+from hoodie.metadata.keys import column_key, file_key
+from hoodie.metadata.partitions.column_ranges import ColumnRange
+from hoodie.metadata.record_schema import column_type
+from hoodie.metadata.records import Records
+from hoodie.metadata.table import MetadataTable, Partition
+
+STATS = "ColumnStatsMetadata"
+#: a meta column, which Apache Hudi leaves empty, has this text in records whose bounds are known to be true.
+#: A record that Apache Hudi merges or compacts loses it.
+MARK, TRUE_BOUNDS = "_hoodie_commit_seqno", "bounds"
+_TYPE = 3
+
+
+@dataclass(frozen=True)
+class FileRanges:
+    """Of one file; the columns that it lacks are null in all of its rows."""
+
+    partition: str
+    name: str
+    ranges: Collection[ColumnRange]
+
+
+def stats_records(files: Iterable[FileRanges]) -> Records:
+    found = [(item, one) for item in files for one in item.ranges]
+    values = [
+        {
+            "fileName": item.name,
+            "columnName": one.column,
+            "minValue": _wrapped(one.kind, one.low),
+            "maxValue": _wrapped(one.kind, one.high),
+            "valueCount": one.values,
+            "nullCount": one.nulls,
+            "totalSize": one.size,
+            "totalUncompressedSize": one.uncompressed,
+            "isDeleted": False,
+        }
+        for item, one in found
+    ]
+    return _records([(item.partition, item.name, one.column) for item, one in found], values, TRUE_BOUNDS)
+
+
+def deleted_stats(files: Iterable[tuple[str, str]], columns: Sequence[str]) -> Records:
+    """Of files that are gone: (partition path, name)."""
+    found = [(partition, name, column) for partition, name in files for column in columns]
+    unknown = dict.fromkeys(["valueCount", "nullCount", "totalSize", "totalUncompressedSize"], -1)
+    values = [
+        {"fileName": name, "columnName": column, **unknown, "isDeleted": True} for _, name, column in found
+    ]
+    return _records(found, values, None)
+
+
+def _wrapped(kind: str, value: Any) -> dict[str, Any] | None:
+    return {kind: {"value": value}} if kind else None
+
+
+def _records(
+    names: Sequence[tuple[str, str, str]], values: Sequence[dict[str, Any]], mark: str | None
+) -> Records:
+    keys = [column_key(column) + file_key(partition, name) for partition, name, column in names]
+    columns = {
+        KEY_FIELD: pa.array(keys, pa.string()),
+        "type": pa.array([_TYPE] * len(keys), pa.int32()),
+        MARK: pa.array([mark] * len(keys), pa.string()),
+        STATS: pa.array(values, column_type(STATS)),
+    }
+    return Records(pa.table(columns))
+
+
+_PLAIN = ("fileName", "columnName", "valueCount", "nullCount", "totalUncompressedSize", "isDeleted")
+#: (partition path, name)
+File: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class ColumnStats:
+    """What one record says. `low` and `high` are None where it has none; `kind` is the name of their type,
+    such as IntWrapper. `values` counts nulls, too, `size` are bytes before compression; None: not known.
+    `true`: the bounds, where there are any, are those of all values (`records.column_ranges`); Apache Hudi
+    does not always say so.
+    """
+
+    low: Any
+    high: Any
+    kind: str
+    values: int | None
+    nulls: int | None
+    size: int | None = None
+    true: bool = False
+
+
+def column_stats(
+    metadata: MetadataTable, columns: Iterable[str], files: Sequence[File]
+) -> dict[tuple[File, str], list[ColumnStats]]:
+    """By file and column, which is a path with dots; a file to which several commits wrote has several.
+
+    Files without statistics are not there. Raises TableError, and FileNotFoundError as `records`.
+    """
+    ends = {file_key(*file): file for file in dict.fromkeys(files)}
+    begins = {column_key(column): column for column in columns}
+    length = len(next(iter(begins), ""))
+    keys = pa.array([begin + end for begin in begins for end in ends], pa.string())
+    found: dict[tuple[File, str], list[ColumnStats]] = {}
+    for rows in metadata.look_up(Partition.COLUMN_STATS, keys, [STATS, MARK]):
+        there: Any = whole(rows.column(KEY_FIELD)).to_pylist()
+        marks: Any = whole(rows.column(MARK)).to_pylist()
+        for key, (name, column, deleted, stats) in zip(
+            there, decoded(whole(rows.column(STATS)), marks), strict=True
+        ):
+            file, wanted = ends[key[length:]], begins[key[:length]]
+            if deleted or (name, column) != (file[1], wanted):
+                found.pop((file, wanted), None)
+            else:
+                found.setdefault((file, wanted), []).append(stats)
+    return found
+
+
+def decoded(
+    records: Any, marks: Sequence[str | None]
+) -> Iterable[tuple[str | None, str | None, bool, ColumnStats]]:
+    """(name of the file, column, whether the statistics were deleted, what they are) of an array of
+    HoodieMetadataColumnStats, and of the marks beside them.
+    """
+
+    low_kinds, lows = _values(records.field("minValue"))
+    high_kinds, highs = _values(records.field("maxValue"))
+    plain = [records.field(name).to_pylist() for name in _PLAIN]
+    for place, (name, column, values, nulls, size, deleted) in enumerate(zip(*plain, strict=True)):
+        kind = low_kinds[place]
+        low, high = (lows[place], highs[place]) if kind == high_kinds[place] else (None, None)
+        yield (
+            name,
+            column,
+            deleted is not False,
+            ColumnStats(low, high, kind, values, nulls, size, marks[place] == TRUE_BOUNDS),
+        )
+
+
+def _values(union: Any) -> tuple[list[str], list[Any]]:
+    """(name of the type of each value, "" for null; the values)"""
+    kinds, values = [""] * len(union), [None] * len(union)
+    for field in union.type:
+        branch = union.field(field.name)
+        if pa.types.is_struct(field.type) and field.type.get_field_index("value") >= 0:
+            places = np.flatnonzero(np.asarray(branch.is_valid()))
+            for place, value in zip(
+                places.tolist(), branch.field("value").take(pa.array(places)).to_pylist(), strict=True
+            ):
+                kinds[place], values[place] = field.name, value
+    return kinds, values
