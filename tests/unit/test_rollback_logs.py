@@ -19,7 +19,8 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
 from hoodie.write import rollback
-from hoodie.write.reconcile import Contents, log_files_of, sweep_attempts
+from hoodie.write.reconcile import sweep_attempts
+from hoodie.write.rollback_logs import Contents, VoidBlocks
 from tests.support.handles import table_at
 from tests.support.rollbacks import roll_back
 from tests.support.stores import store_at
@@ -152,7 +153,8 @@ def test_a_damaged_log_that_no_marker_names_stays(table: str) -> None:
     whole = put(table, log_name(3), block(FAILED), mark=False)
     found = Contents.of(STORAGE, f"{table}/p/{damaged}", InstantTime(FAILED))
     assert found == Contents(mine=True, damaged=True)
-    assert list(log_files_of(table_at(table), InstantTime(FAILED), ["p"], {("p", GROUP)})) == [f"p/{whole}"]
+    found_of = VoidBlocks().logs_of(table_at(table), InstantTime(FAILED), ["p"], {("p", GROUP)})
+    assert list(found_of) == [f"p/{whole}"]
     assert found.disposable(named=True)
 
 

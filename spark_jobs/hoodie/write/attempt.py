@@ -22,6 +22,7 @@ from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.store import again, begin_instant
 from hoodie.timeline.time import InstantTime
 from hoodie.write import reconcile
+from hoodie.write.rollback_logs import log_undo
 
 #: (partition path, file id) of file groups
 Groups = Collection[tuple[str, str]]
@@ -219,6 +220,6 @@ def _delete_files(
     reconcile.delete_unreported(table, instant, ())
     files = list(reconcile.files_of(table, instant, folders))
     if logs_of is not None:
-        files += reconcile.log_files_of(table, instant, folders, logs_of)
+        files += log_undo(table).logs_of(table, instant, folders, logs_of)
     table.storage.delete_many([join(table.base_path, file) for file in files])
     delete_markers(table, instant)

@@ -1,31 +1,21 @@
 """Files that no commit reports: of retried, speculative or late attempts, of withdrawn and of killed writes.
 
-Markers name them. A base file and a change log belong to the instant in their names. Another log file is
-deleted only when every block that can be read in it is a data or delete block of that instant: storages that
-append hold the blocks of many instants in one file, and the log files of a rollback hold its command blocks.
+Markers name them. A base file and a change log belong to the instant in their names; of which instant another
+log file is, `rollback_logs` says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 
-from hoodie.errors import TableError
-from hoodie.format.log_block import BlockType
-from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import BaseFileName, LogFileName, join
-from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.markers import MarkerType, delete_markers, marker_instants, read_markers
-from hoodie.table.slicing import slicing_of
-from hoodie.table.view import log_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
 from hoodie.timeline.time import InstantTime
-
-#: (partition path, file id) of file groups whose logs are looked into
-Groups = Collection[tuple[str, str]]
+from hoodie.write.rollback_logs import log_undo
 
 
 def delete_unreported(table: Table, instant: InstantTime, reported: Collection[str]) -> None:
@@ -35,9 +25,7 @@ def delete_unreported(table: Table, instant: InstantTime, reported: Collection[s
         path = join(base_path, marker.file)
         if marker.file in reported:
             continue
-        if marker.type is MarkerType.APPEND and not Contents.of(storage, path, instant).disposable(
-            named=True
-        ):
+        if marker.type is MarkerType.APPEND and not log_undo(table).is_of(storage, path, instant):
             continue
         storage.delete(path)
         partitions.add(marker.file.rpartition("/")[0])
@@ -82,50 +70,3 @@ def files_of(table: Table, instant: InstantTime, partitions: Iterable[str]) -> I
             base, log = BaseFileName.parse(item.name), LogFileName.parse(item.name)
             if (base and base.instant == instant) or (log and log.cdc and log.instant == instant):
                 yield join(partition, item.name)
-
-
-def log_files_of(
-    table: Table, instant: InstantTime, partitions: Iterable[str], groups: Groups
-) -> Iterator[str]:
-    """Log files with blocks of this instant only, relative to the table: of slices that it began, and of the
-    file groups in `groups`.
-    """
-    listing = table.listing()
-    for partition in partitions:
-        for log in log_files(slicing_of(table.timeline), listing.files, partition):
-            began = log.slice == instant
-            if began or (partition, log.file_id) in groups:
-                found = Contents.of(table.storage, log.path, instant)
-                if (began or found.mine) and found.disposable(named=False):
-                    yield join(partition, log.name)
-
-
-@dataclass(frozen=True)
-class Contents:
-    """Whose blocks a log file holds: `mine` are data and deletes of one instant, `others` is all else that
-    can be read. `damaged`: readers fail on its bytes (a power failure leaves such files); a torn end is no
-    damage.
-    """
-
-    mine: bool = False
-    others: bool = False
-    damaged: bool = False
-
-    @classmethod
-    def of(cls, storage: Storage, path: str, instant: InstantTime) -> Contents:
-        """Reads headers only. A file that is not there holds nothing."""
-        found = {True: False, False: False}
-        try:
-            with LogFileReader(storage, path) as reader:
-                for block in reader.blocks():
-                    if block.type is not BlockType.CORRUPT:
-                        found[block.type is not BlockType.COMMAND and block.instant == instant] = True
-        except FileNotFoundError:
-            return cls()
-        except TableError:
-            return cls(found[True], found[False], damaged=True)
-        return cls(found[True], found[False])
-
-    def disposable(self, named: bool) -> bool:
-        """May the file be deleted? Damaged ones only where a marker of the instant has `named` them."""
-        return not self.others and (named or not self.damaged)

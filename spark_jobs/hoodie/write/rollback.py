@@ -49,7 +49,7 @@ from hoodie.timeline.taken_back import TakenBack
 from hoodie.timeline.time import InstantTime
 from hoodie.write.commit import Commits
 from hoodie.write.reconcile import files_of
-from hoodie.write.rollback_logs import Suspects, plan_logs, void_blocks
+from hoodie.write.rollback_logs import Suspects, here, log_undo
 
 #: actions whose plan outlives a rollback
 _PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
@@ -177,11 +177,13 @@ def plan(table: Table, target: Instant, forget: bool = False) -> RollbackPlan:
     whole = target.completed or forget
     if target.action is Action.DELTACOMMIT or whole:
         appends = target.comparable_action is Action.DELTACOMMIT
-        suspects = Suspects.of(markers, groups if appends else (), partitions)
-        if appends:
-            suspects = replace(suspects, committed=frozenset().union(*committed.values()))
+        suspects = replace(
+            Suspects.of(markers, groups if appends else (), partitions),
+            committed=frozenset().union(*committed.values()) if appends else frozenset(),
+            planned=frozenset(files),
+        )
         every = unknown and appends
-        requests += plan_logs(table, target.time, suspects, every_group=every, whole=whole)
+        requests += log_undo(table).plan(table, target.time, suspects, every_group=every, whole=whole)
     return RollbackPlan(InstantInfo.of(target), tuple(requests))
 
 
@@ -283,25 +285,16 @@ def _undo(
     )
     gone = (*request.files_to_delete, *changes)
     for path in gone:
-        table.storage.delete(_here(table.base_path, request.partition_path, path))
+        table.storage.delete(here(table.base_path, request.partition_path, path))
     after = replace(before, deleted=(*before.deleted, *gone))
     if not request.log_blocks_to_delete:
         return after
-    path, size = void_blocks(table, pending.instant.time, pending.target.time, request)
+    made, failed = log_undo(table).void(table, pending.instant.time, pending.target.time, request)
     return replace(
         after,
-        rollback_log_files={**(before.rollback_log_files or {}), path: size},
-        failed_commit_log_files={**(before.failed_commit_log_files or {}), **_failed_logs(table, request)},
+        rollback_log_files={**(before.rollback_log_files or {}), **made},
+        failed_commit_log_files={**(before.failed_commit_log_files or {}), **failed},
     )
-
-
-def _failed_logs(table: Table, request: RollbackRequest) -> dict[str, int]:
-    """The logs of a request with the sizes that they have: plans of Apache Hudi may have stubs instead."""
-    found: dict[str, int] = {}
-    for path, size in (request.log_blocks_to_delete or {}).items():
-        info = table.storage.info(_here(table.base_path, request.partition_path, path))
-        found[path] = size if info is None or info.is_dir else info.size
-    return found
 
 
 def finish(table: Table, target: Instant) -> None:
@@ -361,11 +354,6 @@ def _committed_logs(table: Table, metadata: CommitMetadata) -> dict[tuple[str, s
         if len(there) == len(paths):
             found[group] = frozenset(path for path in there if LogFileName.parse(path.rpartition("/")[2]))
     return found
-
-
-def _here(base_path: str, partition: str, path: str) -> str:
-    """The plan's file in this table: plans hold absolute paths, and a copied table is elsewhere."""
-    return join(base_path, partition, path.rpartition("/")[2])
 
 
 def _is_clustering(timeline: Timeline, storage: Storage, instant: Instant) -> bool:
