@@ -89,7 +89,7 @@ class LogUndo(Protocol):
     def void(
         self, table: Table, rollback: InstantTime, target: InstantTime, request: RollbackRequest
     ) -> tuple[Sizes, Sizes]:
-        """Void the target's blocks in the log files that a request names. Gives the log files that this makes,
+        """Void the target's blocks in the log files that a request names. Gives the log files that this makes
         and those that have the blocks. Raises TableError where the layout has no such request.
         """
 
