@@ -87,7 +87,7 @@ def size_of(name: str, value: Any) -> int:
     return int(found[1]) << _UNITS[found[2].lower()]
 
 
-def refuse_spark_arguments(given: Mapping[str, Any]) -> None:
+def check_no_spark_arguments(given: Mapping[str, Any]) -> None:
     """Raises HoodieConfigurationError for arguments that only a job on Spark can have."""
     wrong = [name for name in _OF_SPARK if given.get(name)]
     if wrong:

@@ -20,8 +20,8 @@ from airflow_hoodie.engines import (
     SPARK,
     Choice,
     check_engine,
+    check_no_spark_arguments,
     choose,
-    refuse_spark_arguments,
     size_of,
     task_memory,
 )
@@ -317,7 +317,7 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
 
     def _check_engine(self) -> None:
         if check_engine(self.engine) == LOCAL and self.distributed:
-            refuse_spark_arguments(self.hook_arguments())
+            check_no_spark_arguments(self.hook_arguments())
 
     def _memory(self) -> int | None:
         return None if self.local_memory is None else size_of("local_memory", self.local_memory)

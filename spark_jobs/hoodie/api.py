@@ -264,7 +264,7 @@ def sql(
     `options` are settings for reading, for all tables, and for the write of a statement, whose further
     parameters are those of `write_table`. Raises HoodieError; nothing is written then.
     """
-    from hoodie.statements.words import is_statement, named, refuse_others, relations
+    from hoodie.statements.words import check_statement, is_statement, named, relations
 
     backend = backend_of(spark)
     if is_statement(text):
@@ -279,7 +279,7 @@ def sql(
             dry_run=dry_run,
         )
         return run(backend, request, progress or silent)
-    refuse_others(text)
+    check_statement(text)
     ours, rows = named(tables, options or {})
     return backend.sql(text, ours, relations(rows, backend))
 

@@ -35,33 +35,33 @@ from hoodie.hooks import CommitEvent, HookContext, Hooks
 from hoodie.index import PlacingIndex, index_behind, index_participants
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.settings import VERIFY_WRITTEN
-from hoodie.read.verify import refuse_gaps
+from hoodie.read.verify import check_no_gaps
 from hoodie.services.clustering.strategy import check as check_clustering
 from hoodie.services.clustering.strategy import rolls_back
 from hoodie.services.service_table import check_retention
 from hoodie.storage import Storage
 from hoodie.table.bootstrap import check_sources
-from hoodie.table.buckets import refuse_numbered
+from hoodie.table.buckets import check_no_bucket_numbers
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.partition import ensure_partition
-from hoodie.table.pending import busy_groups, clusterings_of, refuse_updates
+from hoodie.table.pending import busy_groups, check_no_updates, clusterings_of
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, SCHEMA_KEY, CommitMetadata
 from hoodie.timeline.instant import Instant
 from hoodie.write import result
-from hoodie.write.beside import Attempts, refuse_beside
+from hoodie.write.beside import Attempts, check_optimistic_support
 from hoodie.write.cost import keep_within_limit, planned_partitions
 from hoodie.write.explanation import WriteExplanation, conflicts, explanation, index_costs
 from hoodie.write.first_pass import FirstPass
-from hoodie.write.key_encoding import refuse_both_forms
-from hoodie.write.log_keys import refuse_hidden_keys
+from hoodie.write.key_encoding import check_one_form
+from hoodie.write.log_keys import check_log_only_keys
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from hoodie.write.plan import WritePlan, resolve
 from hoodie.write.prepared import Prepared, prepared
 from hoodie.write.reads import Reads
 from hoodie.write.replace import find_replaced, refuse_busy
-from hoodie.write.token_guard import TokenGuard, refuse_out_of_order
+from hoodie.write.token_guard import TokenGuard, check_order
 from hoodie.write.transaction import Transaction
 from hoodie.write.validators import gate, rehearse
 from hoodie.write.window import CommitWindow
@@ -180,13 +180,13 @@ def _attempt(
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
         try:
-            _refuse_slices(table, plan, profile)
+            _check_slices(table, plan, profile)
         except (TableBusy, TableError):
             if transaction.takes_back():
                 transaction.take()
                 raise PlanOutdated from None
             raise
-        _refuse_out_of_order(table, plan, profile)
+        _check_order(table, plan, profile)
         hindrances = _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
         keep_within_limit(rows)
         plan.create_table(table)
@@ -289,8 +289,8 @@ def _rehearsed(engine: Engine, frame: Frame, request: WriteRequest, table: Table
     with FirstPass(engine, frame) as first_pass, prepared(first_pass, plan, table) as rows:
         profile = rows.profile
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
-        _refuse_slices(table, plan, profile)
-        _refuse_out_of_order(table, plan, profile)
+        _check_slices(table, plan, profile)
+        _check_order(table, plan, profile)
         yield rows
 
 
@@ -298,7 +298,7 @@ def _check(engine: Engine, table: Table, plan: WritePlan, hooks: Hooks) -> None:
     """Refuse settings that can't be followed after the commit, before anything is written."""
     check_retention(plan.config)
     check_clustering(plan.config)
-    refuse_beside(plan)
+    check_optimistic_support(plan)
     hooks.check(plan.config)
     rehearse(engine, table, plan)
 
@@ -349,32 +349,32 @@ def _spare_pending(
     if first and rolls_back(plan.config):
         hindrances = clusterings_of(busy, profile.touched(busy))
         busy = {group: instant for group, instant in busy.items() if instant not in hindrances}
-    refuse_updates(busy, sorted(profile.changed))
+    check_no_updates(busy, sorted(profile.changed))
     refuse_busy(busy, profile.replaced)
     profile.busy = frozenset(busy)
     if first and plan.context.index is not None and not plan.context.index.sees_logs:
-        refuse_hidden_keys(storage, timeline, plan.context.snapshot, profile.slices)
+        check_log_only_keys(storage, timeline, plan.context.snapshot, profile.slices)
     return hindrances
 
 
-def _refuse_slices(table: Table, plan: WritePlan, profile: WorkloadProfile) -> None:
+def _check_slices(table: Table, plan: WritePlan, profile: WorkloadProfile) -> None:
     """File groups that rows can't be written to: of the BUCKET index, with files missing, or whose rows lie
     outside the table where the caller does not allow it.
     """
     every = [item for group in profile.slices.values() for item in group]
     check_sources(table.storage, every)
     if plan.new_properties is None:
-        refuse_both_forms(plan.config, table.properties, every, table.storage)
+        check_one_form(plan.config, table.properties, every, table.storage)
     if plan.new_properties is None and plan.config[VERIFY_WRITTEN]:
         slices = {partition: profile.slices.get(partition, []) for partition in profile.listed}
-        refuse_gaps(table, plan.timeline, plan.context.snapshot, slices)
+        check_no_gaps(table, plan.timeline, plan.context.snapshot, slices)
     if plan.context.operation.brings_rows and not isinstance(plan.context.index, PlacingIndex):
         found = [*profile.slices.values(), *profile.replaced.values()]
         ids = [slice_.file_id for group in found for slice_ in group]
-        refuse_numbered(table.listing(), table.base_path, plan.context.snapshot, ids)
+        check_no_bucket_numbers(table.listing(), table.base_path, plan.context.snapshot, ids)
 
 
-def _refuse_out_of_order(table: Table, plan: WritePlan, profile: WorkloadProfile) -> None:
+def _check_order(table: Table, plan: WritePlan, profile: WorkloadProfile) -> None:
     if plan.new_properties is None:
         partitions = {*profile.partitions, *profile.replaced}
-        refuse_out_of_order(table, plan.request, plan.config, plan.context.merger, partitions)
+        check_order(table, plan.request, plan.config, plan.context.merger, partitions)

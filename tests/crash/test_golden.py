@@ -13,7 +13,7 @@ import pytest
 from hoodie.codec.avro import read_record
 from hoodie.errors import ConflictError
 from hoodie.storage.local import LocalStorage
-from hoodie.table.pending import busy_groups, refuse_updates
+from hoodie.table.pending import busy_groups, check_no_updates
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.models.rollback import InstantInfo, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
@@ -244,5 +244,5 @@ def test_file_groups_of_a_pending_compaction_are_busy(golden: Any) -> None:
     names = {(Path(name).parent.name, Path(name).name.split("_")[0]) for name in files(path, ".parquet")}
     assert set(busy) == {name for name in names if name[0] in ("apac", "eu", "us")}
     assert {instant.time for instant in busy.values()} == {"20261121005843362"}
-    refuse_updates(busy, [("eu", "other-0"), ("elsewhere", next(iter(busy))[1])])
-    refuse_updates(busy, busy)  # updates go to the logs of the slice that the compaction began
+    check_no_updates(busy, [("eu", "other-0"), ("elsewhere", next(iter(busy))[1])])
+    check_no_updates(busy, busy)  # updates go to the logs of the slice that the compaction began

@@ -10,7 +10,7 @@ from hoodie.cli.output import Answer
 from hoodie.cli.show import rows_answer
 from hoodie.errors import ConfigError
 from hoodie.services.catalogue import public
-from hoodie.statements.words import is_statement, refuse_others
+from hoodie.statements.words import check_statement, is_statement
 from hoodie.storage import normalize
 
 
@@ -22,7 +22,7 @@ def sql(args: argparse.Namespace) -> Answer:
     from hoodie.backend.local import LocalBackend
     from hoodie.statements.words import named, relations
 
-    refuse_others(args.text)
+    check_statement(args.text)
     backend, (ours, rows) = LocalBackend(), named(tables, dict(args.option))
     reader = backend.sql_rows(args.text, ours, relations(rows, backend))
     about = {"tables": {name: normalize(given["path"]) for name, given in tables.items() if "path" in given}}

@@ -230,7 +230,7 @@ class ExclusiveGate(WriterGate):
     def enter(self, rank: Rank, repair: Repair | None, *, beside: bool, alone: bool = False) -> None:
         self.heartbeats.alone = alone
         self._entered.append(
-            self.queue.turn(rank, partial(self._enter, repair), self.heartbeats.refuse_second_writer)
+            self.queue.turn(rank, partial(self._enter, repair), self.heartbeats.check_no_second_writer)
         )
 
     def exit(self) -> None:
@@ -291,7 +291,7 @@ class ExclusiveGate(WriterGate):
     def _enter(self, repair: Repair | None) -> Heartbeat:
         announced = self._announce()
         try:
-            dead = self.heartbeats.refuse_second_writer()
+            dead = self.heartbeats.check_no_second_writer()
             if repair is not None:
                 with self.publishing(repairs=True):
                     repair(dead)

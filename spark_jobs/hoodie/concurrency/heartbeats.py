@@ -89,7 +89,7 @@ class Heartbeats:
                 return
         raise self.no_instant()
 
-    def refuse_second_writer(self) -> list[HeartbeatFile]:
+    def check_no_second_writer(self) -> list[HeartbeatFile]:
         """Heartbeats of dead writers and services; changes nothing. Raises ConflictError.
 
         Of two writers that begin at once both may be refused.
@@ -135,7 +135,7 @@ class Heartbeats:
         clustering = Instant(beat.instant, Action.REPLACECOMMIT, State.REQUESTED)
         return self._table.store.clustering_plan(clustering) is not None
 
-    def refuse_executed(self, planned: Instant) -> None:
+    def check_not_executed(self, planned: Instant) -> None:
         """Raises ConflictError when a live process executes the service."""
         for beat in self.read():
             if beat.instant == planned.time and self.alive(beat):

@@ -62,7 +62,7 @@ def is_of_layout(number: int, layout: LayoutVersion) -> bool:
     return (VERSIONS[number].layout if number in VERSIONS else max(LayoutVersion)) is layout
 
 
-def refuse_unsupported(number: int, base_path: str, name: str = "", *, timeline_only: bool = False) -> None:
+def check_supported(number: int, base_path: str, name: str = "", *, timeline_only: bool = False) -> None:
     """Raises UnsupportedVersion for a table version whose tables, or of which not even the timeline, can be
     read. `name` is the table's.
     """

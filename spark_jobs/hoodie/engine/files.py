@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from hoodie.config.cores import usable_cores
 from hoodie.engine.expressions import Computation
 from hoodie.engine.origin import note, noting
-from hoodie.engine.parquet_open import parquet_file, refuse_encrypted
+from hoodie.engine.parquet_open import check_not_encrypted, parquet_file
 from hoodie.engine.task import BatchFunction, Task, task_numbers
 from hoodie.errors import InputError
 
@@ -162,7 +162,7 @@ class FileFrame:
             return None
         footers = tuple(read_footers(fragments))
         if all(isinstance(fragment.filesystem, pafs.LocalFileSystem) for fragment in fragments):
-            refuse_encrypted(fragments, footers)
+            check_not_encrypted(fragments, footers)
         pieces = []
         for number, footer in enumerate(footers):
             for group in range(footer.num_row_groups):

@@ -59,7 +59,7 @@ class Encrypted(ValueError):
     """A file is encrypted, or has encrypted columns."""
 
 
-def refuse_signed(metadata: pq.FileMetaData, length: int) -> None:
+def check_not_signed(metadata: pq.FileMetaData, length: int) -> None:
     """Raises Encrypted where the footer takes so many bytes that a signature is behind it."""
     if length - metadata.serialized_size == _SIGNATURE:
         raise Encrypted("it has encrypted columns; write it without encryption")
@@ -91,7 +91,7 @@ def _is_plain(path: str) -> bool:
         if end[:-_TAIL].endswith(_ORDINARY_END) and _ARROW in end and _SPARK not in end:
             return True
         metadata = pq.read_metadata(path)
-        refuse_signed(metadata, int.from_bytes(end[-_TAIL:-4], "little"))
+        check_not_signed(metadata, int.from_bytes(end[-_TAIL:-4], "little"))
     except Encrypted:
         return False
     except (pa.ArrowException, OSError, ValueError):
@@ -99,13 +99,13 @@ def _is_plain(path: str) -> bool:
     return LegacyCalendar.of(metadata.metadata) is None
 
 
-def refuse_encrypted(fragments: Sequence[Any], footers: Sequence[pq.FileMetaData]) -> None:
+def check_not_encrypted(fragments: Sequence[Any], footers: Sequence[pq.FileMetaData]) -> None:
     """Raises InputError that names the first of these Parquet files with encrypted columns."""
     with ThreadPoolExecutor(_OPENED) as pool:  # of an object store each is a request
         lengths = pool.map(_footer_length, [f.filesystem for f in fragments], [f.path for f in fragments])
     for fragment, footer, length in zip(fragments, footers, lengths, strict=True):
         try:
-            refuse_signed(footer, length)
+            check_not_signed(footer, length)
         except ValueError as error:
             text = f"{fragment.path} can't be read as parquet: {error}"
             raise InputError(text, file=fragment.path) from None

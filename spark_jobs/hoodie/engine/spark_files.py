@@ -12,7 +12,7 @@ import pyarrow.fs as pafs
 
 from hoodie.engine.files import read_footers
 from hoodie.engine.legacy_calendar import LegacyCalendar
-from hoodie.engine.parquet_open import refuse_encrypted, table_types
+from hoodie.engine.parquet_open import check_not_encrypted, table_types
 
 
 def local_path(uri: str) -> str | None:
@@ -34,7 +34,7 @@ def spark_dataset(paths: Sequence[str], files: pafs.FileSystem | None = None) ->
     fragments = list(dataset.get_fragments())
     types: dict[str, pa.DataType] = {}
     footers = read_footers(fragments)
-    refuse_encrypted(fragments, footers)
+    check_not_encrypted(fragments, footers)
     for footer, schema in zip(footers, (file.physical_schema for file in fragments), strict=True):
         if LegacyCalendar.of(footer.metadata) is not None:
             return None

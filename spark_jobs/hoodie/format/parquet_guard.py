@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 from hoodie.codec import thrift
 from hoodie.config.limits import MAX_BLOCK_BYTES, MAX_READ_BYTES
-from hoodie.engine.parquet_open import Encrypted, parquet_file, refuse_signed, table_types
+from hoodie.engine.parquet_open import Encrypted, check_not_signed, parquet_file, table_types
 
 _MAGIC, _ENCRYPTED, _TAIL, _FIRST_READ = b"PAR1", b"PARE", 8, 1 << 16
 _MOST_LEVELS, _MOST_ELEMENTS = 64, 1 << 17
@@ -94,7 +94,7 @@ class Footer:
         Raises ValueError for a file with encrypted columns, of which Arrow would end the process.
         """
         found = pq.read_metadata(pa.BufferReader(self._end))
-        refuse_signed(found, int.from_bytes(self._end[-_TAIL:-4], "little"))
+        check_not_signed(found, int.from_bytes(self._end[-_TAIL:-4], "little"))
         return found
 
     def schema(self) -> pa.Schema:

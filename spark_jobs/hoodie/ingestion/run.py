@@ -104,7 +104,7 @@ def ingest(backend: Backend, request: IngestRequest, progress: ProgressCallback 
     """
     started = time.monotonic()
     source = request.source
-    source.refuse_table()
+    source.check_no_table()
     if request.errors is not None:
         check(request.errors, request.path, request.options)
     for _ in range(_ATTEMPTS):

@@ -227,7 +227,7 @@ def lock_for(table: Table, config: Config) -> LockProvider | None:
     name = config[PROVIDER]
     if name:
         made = LOCKS.load(PROVIDER.name, name)(table=table, config=config)
-        _refuse_short(made, config)
+        _check_expiry(made, config)
         return made
     for key in OF_PROVIDERS:
         if config.given(key):
@@ -240,7 +240,7 @@ def lock_for(table: Table, config: Config) -> LockProvider | None:
     return None
 
 
-def _refuse_short(lock: LockProvider, config: Config) -> None:
+def _check_expiry(lock: LockProvider, config: Config) -> None:
     """Raises ConfigError for a lock that expires sooner than its process is known to be alive."""
     if lock.expires_s is not None and lock.expires_s * 1000 < config[INTERVAL_MS]:
         raise ConfigError(

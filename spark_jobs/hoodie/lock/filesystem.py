@@ -43,7 +43,7 @@ class FilesystemLock(LockProvider):
     def __init__(self, *, table: Table, config: Config) -> None:
         super().__init__(table=table, config=config)
         folder = config[FILESYSTEM_PATH] or meta_path(table.base_path)
-        _refuse_elsewhere(folder, table.base_path)
+        _check_same_storage(folder, table.base_path)
         self._takeover = f"{folder}/{_TAKEOVER}"
         own = is_below(folder, [table.base_path])
         self._file = LockFile(
@@ -165,7 +165,7 @@ class _Lease(Lease):
         self._released = True
 
 
-def _refuse_elsewhere(folder: str, base_path: str) -> None:
+def _check_same_storage(folder: str, base_path: str) -> None:
     """Raises ConfigError for a folder of another storage: writers that reach the table may not reach it."""
     if folder.rpartition("://")[0] != base_path.rpartition("://")[0]:
         raise ConfigError(

@@ -155,7 +155,7 @@ def stored_is_newer(stored: Rows, incoming: Rows, ordering: str) -> Bools:
     """
     old, new = column(stored, ordering), column(incoming, ordering)
     if new.null_count:
-        _refuse_null(incoming, new, ordering)
+        _check_not_null(incoming, new, ordering)
     if old.type != new.type:
         old = old.cast(new.type)
     known = (
@@ -202,7 +202,7 @@ def _ordering_values(rows: pa.Table, ordering: str | None) -> Column | None:
         return None
     values = column(rows, ordering)
     if values.null_count:
-        _refuse_null(rows, values, ordering)
+        _check_not_null(rows, values, ordering)
     return values
 
 
@@ -239,7 +239,7 @@ def _codes(values: Column) -> tuple[Ints, int]:
     return np.asarray(coded.indices).astype(np.int64), len(coded.dictionary)
 
 
-def _refuse_null(rows: Rows, values: Column, path: str) -> None:
+def _check_not_null(rows: Rows, values: Column, path: str) -> None:
     first = pc.index(values.is_null(), pa.scalar(True)).as_py()
     row: dict[str, Any] = rows.slice(first, 1).to_pylist()[0]
     shown = ", ".join(f"{name}={_cut(repr(value))}" for name, value in list(row.items())[:8])

@@ -25,7 +25,7 @@ from hoodie.format.log_data import hfile_of, read_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.deltacommit import committed
 from hoodie.metadata.instants import Own
-from hoodie.metadata.lost_blocks import refuse_lost_blocks
+from hoodie.metadata.lost_blocks import check_no_lost_blocks
 from hoodie.metadata.merging import Changes, FileNames, LastRecords, Statistics, merge, recoded
 from hoodie.metadata.record_schema import is_current, record_schema
 from hoodie.metadata.records.files import FILES
@@ -136,7 +136,7 @@ def _write(
     number, item = numbered
     kind = Partition(item.partition)
     scan = scan_slice(table.storage, item, blocks, keep=SMALL)
-    refuse_lost_blocks(scan, table.timeline, blocks, table.storage)
+    check_no_lost_blocks(scan, table.timeline, blocks, table.storage)
     changes, records = _changes(table, kind, scan)
     if item.base is None and not len(changes.keys):
         return None

@@ -18,7 +18,7 @@ from hoodie.timeline.instant import Action
 from hoodie.timeline.models.rollback import RollbackMetadata
 
 
-def refuse_lost_blocks(scan: LogScan, own: Timeline, blocks: TimelineView, storage: Storage) -> None:
+def check_no_lost_blocks(scan: LogScan, own: Timeline, blocks: TimelineView, storage: Storage) -> None:
     """`own` is the metadata table's timeline, `blocks` shows the instants whose blocks count. The commits are
     read only where a log has other blocks. Raises TableError, and FileNotFoundError for a commit that was
     archived since.

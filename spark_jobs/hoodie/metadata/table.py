@@ -26,7 +26,7 @@ from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.format.names import HFILE, join
 from hoodie.metadata.instants import lacking, shown_blocks
 from hoodie.metadata.keys import file_groups
-from hoodie.metadata.lost_blocks import refuse_lost_blocks
+from hoodie.metadata.lost_blocks import check_no_lost_blocks
 from hoodie.metadata.record_schema import check_columns, joined
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
@@ -176,7 +176,7 @@ class MetadataTable:
         kept = self._kept.get(item)
         if kept is None:
             scan = scan_slice(self._storage, item, self._blocks, keep=SMALL)
-            refuse_lost_blocks(scan, self._own, self._blocks, self._storage)
+            check_no_lost_blocks(scan, self._own, self._blocks, self._storage)
             found = contents(self._storage, scan)
             if scan.content_bytes > SMALL:
                 return found

@@ -40,7 +40,7 @@ from hoodie.read.verify import agreeing, check_agreement, sound
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.bootstrap import check_sources
-from hoodie.table.features import Feature, refuse, warn_of_unknown
+from hoodie.table.features import Feature, check_features, warn_of_unknown
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import FileListing, Possible
 from hoodie.table.properties import DEFAULT_PAYLOAD_CLASS, TableProperties
@@ -275,7 +275,7 @@ def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> M
     Raises ConfigError for a payload class that is not known here, or another one than the table's, and for
     rules of merging that are not followed here.
     """
-    refuse(props, "read", "merged", Feature.OTHER_MERGING)
+    check_features(props, "read", "merged", Feature.OTHER_MERGING)
     stored = props.payload_class or DEFAULT_PAYLOAD_CLASS
     given = config[PAYLOAD_CLASS]
     made = merger(

@@ -82,7 +82,7 @@ def agreeing(metadata: MetadataTable | None) -> Iterator[None]:
         raise Unusable(error.message) from None
 
 
-def refuse_damaged(
+def check_undamaged(
     timeline: Timeline,
     storage: Storage,
     props: TableProperties,
@@ -99,7 +99,7 @@ def refuse_damaged(
     _refuse(timeline, storage, _confirmed(timeline, storage, props, snapshot, slices, asked))
 
 
-def refuse_gaps(
+def check_no_gaps(
     table: Table, timeline: Timeline, snapshot: TimelineView, slices: Mapping[str, Sequence[FileSlice]]
 ) -> None:
     """Raises TableError where the latest slices of these partitions, as they were listed, lack files. Files

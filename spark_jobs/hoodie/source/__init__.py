@@ -196,7 +196,7 @@ class Source:
             source=str(self),
         )
 
-    def refuse_table(self) -> None:
+    def check_no_table(self) -> None:
         """Plain reading of a table's folder would bring old versions of its rows along."""
         if self.format in (Format.TABLE, Format.SQL):
             return

@@ -26,7 +26,7 @@ from hoodie.format.parquet_guard import Footer
 from hoodie.source import Format, Source, SourceFile, source_files
 from hoodie.source.arrow_files import file_system
 from hoodie.source.csv_file import CsvFile
-from hoodie.source.folders import folder_columns, folder_texts, refuse_twice, texts_below
+from hoodie.source.folders import check_not_twice, folder_columns, folder_texts, texts_below
 from hoodie.source.record_files import record_files, record_rows
 from hoodie.source.text import JsonFile, TextFile, text_rows
 from hoodie.source.together import union, unreadable
@@ -78,7 +78,7 @@ def read(
 
 
 def _read(source: Source, known: pa.Schema | None) -> pa.Table | ds.Dataset | Stream:
-    source.refuse_table()
+    source.check_no_table()
     readers: dict[Format, Callable[[], pa.Table | ds.Dataset | Stream]] = {
         Format.PARQUET: lambda: _parquet(source),
         Format.CSV: lambda: text_rows(text_files(source, known)),
@@ -103,7 +103,7 @@ def _parquet(source: Source) -> ds.Dataset:
         )
     for group, (name, footer) in zip((g for g in groups for _ in g.places), footers, strict=True):
         below = name[len(group.root) :] if group.root else ""
-        refuse_twice(name, footer.names, folder_texts(below))
+        check_not_twice(name, footer.names, folder_texts(below))
     schema = union(footers, [("the folders' names", group.in_path()) for group in groups if group.folder])
     united: Any = [group.dataset(schema) for group in groups]
     return cast(ds.Dataset, ds.dataset(united))

@@ -149,7 +149,7 @@ def _line(text: bytes, at: int) -> int:
     return text.count(b"\n", 0, at) or text.replace(b"\r\n", b"\n").count(b"\r", 0, at)
 
 
-def refuse_lines_in_values(source: Source) -> None:
+def check_no_lines_in_values(source: Source) -> None:
     """Raises ConfigError where bad records are to be found among records of several lines."""
     if source.flag("multiLine", False):
         raise ConfigError(

@@ -75,7 +75,7 @@ def texts_below(found: Mapping[str, Sequence[SourceFile]]) -> dict[str, dict[str
     }
 
 
-def refuse_twice(path: str, columns: Sequence[str], folders: Iterable[str]) -> None:
+def check_not_twice(path: str, columns: Sequence[str], folders: Iterable[str]) -> None:
     """Raises InputError for a column that a file, with the names of its folders, has more than once."""
     names = [*columns, *folders]
     if len({*names}) == len(names):

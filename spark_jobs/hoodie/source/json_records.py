@@ -114,7 +114,7 @@ def leaves(name: str, kind: Any, exact: bool, listed: bool = False) -> Iterator[
         yield (), Leaf(name, listed, kind, exact)
 
 
-def refuse_rounded(rows: pa.Table, text: bytes, known: Collection[str]) -> None:
+def check_not_rounded(rows: pa.Table, text: bytes, known: Collection[str]) -> None:
     """Raises ArrowInvalid for a number that is another one in its column: a whole number that a double can't
     be, in a column that others made double, and one that is beyond the type; `known`: columns whose type is
     given.

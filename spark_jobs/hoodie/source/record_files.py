@@ -21,7 +21,7 @@ from hoodie.errors import HoodieError
 from hoodie.format.schema import from_avro
 from hoodie.source import Format, Source, source_files
 from hoodie.source.arrow_files import file_system
-from hoodie.source.folders import FolderColumn, folder_columns, refuse_twice, texts_below
+from hoodie.source.folders import FolderColumn, check_not_twice, folder_columns, texts_below
 from hoodie.source.together import union, unreadable
 
 #: what the numbers of these types are in the file
@@ -108,7 +108,7 @@ class RecordFile:
     def own_schema(self) -> tuple[str, pa.Schema]:
         with unreadable(self.source, self.path), self._opened() as file:
             found = avro_schema(file) if self._avro else _orc(file).schema.remove_metadata()
-            refuse_twice(self.path, found.names, [column.name for column in self.folders])
+            check_not_twice(self.path, found.names, [column.name for column in self.folders])
             return self.path, pa.schema([*found, *(pa.field(item.name, item.type) for item in self.folders)])
 
     def __call__(self) -> Iterator[pa.RecordBatch]:

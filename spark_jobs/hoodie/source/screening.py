@@ -24,7 +24,7 @@ from hoodie.source import Format, Source, source_files
 from hoodie.source.arrow import read, text_files
 from hoodie.source.arrow_files import file_system
 from hoodie.source.bad_rows import BadRows, Required, Screened, lacking, located, record_texts
-from hoodie.source.csv_file import refuse_lines_in_values
+from hoodie.source.csv_file import check_no_lines_in_values
 from hoodie.source.record_files import record_files, record_rows
 from hoodie.source.text import TextFile, text_rows
 
@@ -37,7 +37,7 @@ def screened(source: Source, known: pa.Schema | None, required: Required, limit:
 
     Raises InputError for more than `limit` of them, and for what `read` raises it.
     """
-    source.refuse_table()
+    source.check_no_table()
     if (problem := source.local_problem()) is not None:
         raise problem
     bad = BadRows(limit)
@@ -61,7 +61,7 @@ def _text(source: Source, known: pa.Schema | None, required: Required, bad: BadR
     if source.format is Format.CSV:
         if not source.flag("header", True):
             raise ConfigError("an error table needs CSV files with a header", option="header")
-        refuse_lines_in_values(source)
+        check_no_lines_in_values(source)
     good = []
     for file in text_files(source, known):
         screen = Screen(file, required, bad)

@@ -23,15 +23,15 @@ from hoodie.errors import ConfigError, HoodieError, InputError
 from hoodie.format.schema import is_list
 from hoodie.source import Format, Source
 from hoodie.source.bad_rows import SCHEMA, BadRows, Required, Screened, record_texts
-from hoodie.source.csv_file import refuse_lines_in_values
+from hoodie.source.csv_file import check_no_lines_in_values
 from hoodie.source.ddl import ddl, quoted
 from hoodie.source.record_files import RecordFile, record_files
 from hoodie.source.spark_text import (
     ALL_FILES,
+    check_folder_columns,
     csv_frame,
     folders,
     json_frame,
-    refuse_both,
     shared_options,
     vet_encoding,
 )
@@ -98,7 +98,7 @@ def _read(source: Source, spark: Any, known: pa.Schema | None, files: bool) -> A
     from hoodie.engine.session import setting
     from hoodie.source.arrow import parquet_dataset
 
-    source.refuse_table()
+    source.check_no_table()
     plain = files and source.format is Format.PARQUET and not source.transform
     if any(setting(spark, name) for name in _CRYPTO):
         plain = False  # Spark may have the keys of encrypted files
@@ -186,7 +186,7 @@ def _column_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     reader = spark.read.format(source.format.value)
     if columns:
         schema = reader.options(**{**options, **ALL_FILES}).load(paths).schema
-        refuse_both(source, columns, schema.names)
+        check_folder_columns(source, columns, schema.names)
         empty = [f"cast(null as {ddl(kind)}) as {quoted(name)}" for name, kind in columns.items()]
         for field in spark.range(0).selectExpr(*empty).schema.fields:
             schema = schema.add(field)
@@ -257,7 +257,7 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
     if source.format is Format.CSV and (shared := _shared(source)) is not None:
         bad = (FILE, CORRUPT) if source.options.get("columnNameOfCorruptRecord") == CORRUPT else None
         if bad is not None:
-            refuse_lines_in_values(shared)
+            check_no_lines_in_values(shared)
         return csv_frame(shared, spark, known, bad)
     if source.format is Format.JSON and not _own(source):
         bad = (FILE, CORRUPT) if source.options.get("columnNameOfCorruptRecord") == CORRUPT else None
@@ -277,7 +277,7 @@ def _text_files(source: Source, spark: Any, known: pa.Schema | None) -> Any:
         inferring |= ALL_FILES
     inferred = spark.read.format(kind).options(**inferring).load(paths).schema
     fields = [field for field in inferred.fields if field.name != CORRUPT]
-    refuse_both(source, columns, [field.name for field in fields])
+    check_folder_columns(source, columns, [field.name for field in fields])
     if source.format is Format.CSV and not fields:
         raise source.no_such("the files are empty, without even a header")
     nested = source.format is Format.JSON

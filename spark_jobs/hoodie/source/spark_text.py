@@ -19,7 +19,7 @@ from hoodie.format.map_keys import has_map
 from hoodie.source import LOCAL_OPTIONS, Format, Source
 from hoodie.source.csv_file import CsvFile, Dialect
 from hoodie.source.ddl import ddl, quoted
-from hoodie.source.folders import folder_columns, folder_texts, refuse_twice
+from hoodie.source.folders import check_not_twice, folder_columns, folder_texts
 from hoodie.source.text import JsonFile, TextFile, null_as_text
 from hoodie.source.text_tasks import LINES, LOOKED, Columns, Look, Rows, Vet, local_path
 from hoodie.source.together import union
@@ -93,7 +93,7 @@ def own_texts(source: Source, path: str, names: Iterable[str]) -> dict[str, str 
     return {name: text for name, text in folder_texts(_below(source, path)).items() if name in names}
 
 
-def refuse_both(source: Source, names: Iterable[str], columns: Iterable[str]) -> None:
+def check_folder_columns(source: Source, names: Iterable[str], columns: Iterable[str]) -> None:
     """Raises InputError for a column that the rows of files and their folders have."""
     lower = {name.lower() for name in columns}
     if twice := [name for name in names if name.lower() in lower]:
@@ -182,7 +182,7 @@ def json_frame(
         schemas = [pa.ipc.read_schema(pa.py_buffer(part["types"])) for part in found]
         with replace(file, path=local_path(path)).reading():
             files[path] = file.settled(schemas)
-        refuse_twice(local_path(path), files[path].names, [folder.name for folder in file.folders])
+        check_not_twice(local_path(path), files[path].names, [folder.name for folder in file.folders])
     if not files and known is None:
         raise InputError(f"no record of {source} can be read; mend the files", source=str(source))
     maps = {field.name for field in known or () if has_map(field.type)}
@@ -259,7 +259,7 @@ def _files(
             raise replace(source, paths=(local_path(path),)).unreadable(
                 f"it has rows of {wrong[0]} values, and {len(file.names)} columns"
             )
-        refuse_twice(local_path(path), file.names, [folder.name for folder in own])
+        check_not_twice(local_path(path), file.names, [folder.name for folder in own])
         files.append(file.settled([file.typed(schema) for schema in schemas]))
     common = files[0].agreed(files) if files else []
     return dict(zip(parts, common, strict=True))  # type: ignore[arg-type]

@@ -24,7 +24,7 @@ from hoodie.errors import InputError
 from hoodie.format.map_keys import has_map
 from hoodie.source import Source, json_records
 from hoodie.source.arrow_files import open_text
-from hoodie.source.folders import FolderColumn, refuse_twice
+from hoodie.source.folders import FolderColumn, check_not_twice
 from hoodie.source.together import grown, union
 
 #: bytes of text that are parsed at once; a longer record is a block of its own
@@ -179,7 +179,7 @@ def settled(file: TextFile) -> tuple[TextFile, pa.Table | None]:
         except pa.ArrowException as error:
             raise file.named(error, block, first, line) from error
         if not found:
-            refuse_twice(file.path, table.column_names, [folder.name for folder in file.folders])
+            check_not_twice(file.path, table.column_names, [folder.name for folder in file.folders])
             file, only = replace(file, names=tuple(table.column_names)), table
         else:
             only = None
@@ -372,7 +372,7 @@ class JsonFile(TextFile):
 
     def inferred(self, block: bytes, first: bool) -> pa.Table:
         rows = json_records.inferred(block)
-        json_records.refuse_rounded(rows, block, self.known.names if self.known is not None else ())
+        json_records.check_not_rounded(rows, block, self.known.names if self.known is not None else ())
         return rows
 
     def settled(self, found: Sequence[pa.Schema]) -> TextFile:
@@ -413,7 +413,7 @@ class JsonFile(TextFile):
         flat = pa.schema([item for item in wanted if not has_map(item.type)])
         asked = pa.schema([pa.field(item.name, _dates_as_text(item.type)) for item in flat])
         rows = json_records.read(block, asked)
-        json_records.refuse_rounded(rows, block, self.known.names if self.known is not None else ())
+        json_records.check_not_rounded(rows, block, self.known.names if self.known is not None else ())
         for name in wanted.names:
             if name not in rows.schema.names:
                 rows = rows.append_column(name, pa.nulls(rows.num_rows))

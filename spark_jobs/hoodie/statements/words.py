@@ -42,7 +42,7 @@ def is_call(text: object) -> bool:
     return _first(text) == "CALL"
 
 
-def refuse_others(text: object) -> None:
+def check_statement(text: object) -> None:
     """Raises ConfigError for a text that begins as what is neither a query nor a statement of ours."""
     word = _first(text)
     if word in _INSTEAD:

@@ -42,9 +42,9 @@ class Contained:
         if path not in self._real:
             self._walk(path)
 
-    def refuse_root(self, path: str) -> None:
+    def check_not_root(self, path: str) -> None:
         """Raises TableError for the table's folder and `.hoodie`, which are never deleted as a whole."""
-        refuse_root(path, self.root)
+        check_not_root(path, self.root)
 
     def follows(self, link: str) -> bool:
         """May a link be taken for the folder that it leads to?
@@ -90,7 +90,7 @@ def check_name(path: str, root: str) -> None:
         )
 
 
-def refuse_root(path: str, root: str) -> None:
+def check_not_root(path: str, root: str) -> None:
     """Raises TableError for the table's folder and `.hoodie`, which are never deleted as a whole."""
     if path.rstrip("/") in (root, f"{root.rstrip('/')}/.hoodie"):
         raise TableError(f"{path} holds all of the table and is not deleted as a folder", path=path)

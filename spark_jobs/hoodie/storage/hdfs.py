@@ -32,7 +32,7 @@ from hoodie.config.key import Config
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, ConfigError, Fenced, HoodieError, StorageError, TableError
 from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Output, Storage, settings
-from hoodie.storage.contained import check_name, refuse_root
+from hoodie.storage.contained import check_name, check_not_root
 from hoodie.storage.failure import BeyondEnd
 from hoodie.storage.ranged import TAIL_BYTES, RangedInput, SentOutput
 from hoodie.storage.webhdfs_client import Client, Cluster, Status, TooLarge, Upload, client_of
@@ -290,7 +290,7 @@ class HdfsStorage(Storage):
     def delete_tree(self, path: str) -> None:
         self._check(path)
         if self._root is not None:
-            refuse_root(path, self._root)
+            check_not_root(path, self._root)
         self._client.delete(path, recursive=True)
 
     def make_dirs(self, path: str) -> None:

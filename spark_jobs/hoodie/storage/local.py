@@ -203,7 +203,7 @@ class LocalStorage(Storage):
     def delete_tree(self, path: str) -> None:
         self._check_folder(path)
         if self._contained is not None:
-            self._contained.refuse_root(path)
+            self._contained.check_not_root(path)
         if os.path.islink(path):  # one that the caller allows: what it leads to stays
             with _named(path, "deleted"):
                 os.unlink(path)

@@ -24,7 +24,7 @@ from hoodie.config.key import Config
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, ConfigError, StorageError, TableError
 from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Output, Storage, settings
-from hoodie.storage.contained import check_name, refuse_root
+from hoodie.storage.contained import check_name, check_not_root
 from hoodie.storage.failure import BeyondEnd
 from hoodie.storage.object_client import (
     Bucket,
@@ -212,7 +212,7 @@ class ObjectStorage(Storage):
     def delete_tree(self, path: str) -> None:
         self._key(path)
         if self._root is not None:
-            refuse_root(path, self._root)
+            check_not_root(path, self._root)
         self.delete_many([item.path for item in self.tree(path)])
 
     def creation(self, folder: str) -> str:

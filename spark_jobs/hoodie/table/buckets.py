@@ -29,7 +29,7 @@ _NUMBERED = re.compile(r"(([0-9]{8})-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4
 _SUSPECT, _CERTAIN = 1e-3, 1e-6
 
 
-def refuse_buckets(
+def check_no_buckets(
     storage: Storage,
     props: TableProperties,
     timeline: Timeline,
@@ -41,13 +41,13 @@ def refuse_buckets(
     """
     if (props.get(_SETTING) or "").strip().upper() == "BUCKET":
         raise _refusal(timeline.base_path, f"its {_SETTING} says so")
-    refuse_rings(storage, timeline)
+    check_no_hash_rings(storage, timeline)
     wrote = ([stat.file_id or "" for stat in commit.write_stats] for commit in newest_first)
     listing = StorageListing(storage, timeline.base_path)
-    refuse_numbered(listing, timeline.base_path, snapshot, next(filter(None, wrote), ()))
+    check_no_bucket_numbers(listing, timeline.base_path, snapshot, next(filter(None, wrote), ()))
 
 
-def refuse_rings(storage: Storage, timeline: Timeline, *, ringed: bool = False) -> None:
+def check_no_hash_rings(storage: Storage, timeline: Timeline, *, ringed: bool = False) -> None:
     """Raises ConfigError for a table whose buckets are numbered otherwise than by the simple kind. `ringed`:
     its hash rings are known.
     """
@@ -79,7 +79,7 @@ def _holds(storage: Storage, timeline: Timeline, folder: str) -> bool:
     return timeline.holds(folder.partition("/")[0]) and storage.exists(path) and bool(storage.names(path))
 
 
-def refuse_numbered(
+def check_no_bucket_numbers(
     listing: FileListing, base_path: str, snapshot: TimelineView, file_ids: Iterable[str]
 ) -> None:
     """Raises ConfigError when these file ids, and then those of the whole table, are bucket numbers.

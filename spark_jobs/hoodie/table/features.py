@@ -90,7 +90,7 @@ def keeps_changes(props: TableProperties) -> bool:
     return (props.get(properties.CDC_ENABLED) or "").lower() == "true"
 
 
-def refuse(props: TableProperties, verb: str, done: str, *unsupported: Feature) -> None:
+def check_features(props: TableProperties, verb: str, done: str, *unsupported: Feature) -> None:
     """Raises ConfigError, "which is not <done> here yet; <verb> it with Apache Hudi", for one of these."""
     for feature, setting in features(props).items():
         if feature in unsupported:

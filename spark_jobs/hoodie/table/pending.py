@@ -48,7 +48,7 @@ def clusterings_of(busy: BusyGroups, groups: Iterable[tuple[str, str]]) -> list[
     return in_order(instant for instant in found if instant.action is Action.REPLACECOMMIT)
 
 
-def refuse_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None:
+def check_no_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None:
     """Raises ConflictError when one of the (partition path, file id) is busy.
 
     Pending compactions are no hindrance: updates go to the logs of the slice that they begin.

@@ -447,7 +447,7 @@ def _flaw(texts: Mapping[str, str]) -> str | None:
 
 def _supported(texts: dict[str, str], base_path: str, timeline_only: bool = False) -> TableProperties:
     props = TableProperties(checked_properties(texts, base_path))
-    versions.refuse_unsupported(props.version, base_path, props.name, timeline_only=timeline_only)
+    versions.check_supported(props.version, base_path, props.name, timeline_only=timeline_only)
     return props
 
 

@@ -414,7 +414,7 @@ def _later_zone(storage: Storage, base_path: str, timeline_only: bool) -> bool:
     found = _VERSION.search(texts)
     version = int(found[1][:9]) if found else 0
     if versions.is_of_layout(version, TWO.version):
-        versions.refuse_unsupported(version, base_path, timeline_only=timeline_only)
+        versions.check_supported(version, base_path, timeline_only=timeline_only)
         return _ZONE.search(texts) is not None
     later = " or ".join(str(item.number) for item in versions.VERSIONS.values() if item.layout is TWO.version)
     raise HalfUpgraded(

@@ -36,7 +36,7 @@ _DELETING = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
 _NAME = re.compile(r"[^'\"\s]+")
 
 
-def refuse_beside(plan: WritePlan) -> None:
+def check_optimistic_support(plan: WritePlan) -> None:
     """Raises ConfigError for a write that the settings want beside others, and that can't be."""
     config = plan.config
     if not plan.optimistic:

@@ -192,7 +192,7 @@ def known_keys(
     return known
 
 
-def refuse_known(keys: pa.Array[Any], known: Bools, partition: str) -> None:
+def check_no_known_keys(keys: pa.Array[Any], known: Bools, partition: str) -> None:
     """Raises DuplicateKey that names the first of the rows' keys that is `known`."""
     if not known.any():
         return

@@ -24,7 +24,7 @@ from hoodie.write.change import news
 from hoodie.write.operation import Derived
 
 
-def refuse_later(table: Table, timeline: Timeline, derived: Derived | None) -> None:
+def check_self_overwrite(table: Table, timeline: Timeline, derived: Derived | None) -> None:
     """Raises CommitConflict where the timeline has commits of rows that `derived` was not read with, or lacks
     some that it was. A compaction or a clustering changes no row.
     """

@@ -295,7 +295,7 @@ class Handles:
         if (placed and work.written) or any((each.returned & each.updates).any() for each in verdicts):
             stats = [replace(stat, may_insert=True) for stat in stats]
         if placed:
-            _refuse_hidden(slice_, inserts)
+            _check_not_hidden(slice_, inserts)
             return stats
         return [*stats, *self.create(slice_.partition, new_file_id(), inserts)]
 
@@ -374,7 +374,7 @@ class Handles:
         return stat
 
 
-def _refuse_hidden(slice_: FileSlice, rows: Iterator[pa.Table]) -> None:
+def _check_not_hidden(slice_: FileSlice, rows: Iterator[pa.Table]) -> None:
     """Raises TableError for rows that need another file group than that of their keys."""
     for table in rows:
         if table.num_rows:

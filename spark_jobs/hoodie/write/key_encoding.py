@@ -68,7 +68,7 @@ def with_key_encoding(
     return config.merged(known)
 
 
-def refuse_both_forms(
+def check_one_form(
     config: Config, props: TableProperties, slices: Iterable[FileSlice], storage: Storage
 ) -> None:
     """Raises TableMismatch where keys of these slices have both forms. Opens a base file of each instant."""

@@ -31,7 +31,7 @@ from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.write.blobs import ERROR, HITS, KEYS, STAGED_SCHEMA, SUMMARY, decoded, error_message, message
 from hoodie.write.context import WriteContext
-from hoodie.write.delete_keys import known_keys, refuse_known
+from hoodie.write.delete_keys import check_no_known_keys, known_keys
 from hoodie.write.hits import Copies, Hits, again, gone, numbers, paired
 from hoodie.write.moves import find_moved
 from hoodie.write.settings import Known
@@ -241,7 +241,7 @@ class _Search:
         known = known_keys(self._context.slices, self._storage, slices, names, found)
         if policy is Known.FAIL:
             partition = "" if index.scope is Scope.TABLE or not slices else slices[0].partition
-            refuse_known(keys, known[places], partition)
+            check_no_known_keys(keys, known[places], partition)
         return known if policy is Known.DROP else None
 
 

@@ -34,7 +34,7 @@ pc: Any = pyarrow.compute
 _BUCKET = re.compile(r"000\d{5}-")
 
 
-def refuse_hidden_keys(
+def check_log_only_keys(
     storage: Storage, timeline: Timeline, snapshot: TimelineView, slices: Mapping[str, Sequence[FileSlice]]
 ) -> None:
     """Raises TableError when a slice of these partitions has keys that the index can't see.

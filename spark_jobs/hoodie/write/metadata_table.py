@@ -222,7 +222,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
         writer = MetadataWriter.open(data)
         if writer is None or isinstance(commit.metadata, (SavepointMetadata, IndexMetadata)):
             return
-        _refuse_done(commit)
+        _check_not_done(commit)
         if self._at_once:
             writer.roll_back_killed()
         changed = Changed(
@@ -317,7 +317,7 @@ def drop_metadata_table(table: Table) -> bool:
     return True
 
 
-def _refuse_done(commit: Commit) -> None:
+def _check_not_done(commit: Commit) -> None:
     """Raises AlreadyExists for a clean that another process has completed: its records count already."""
     store = commit.table.store
     if isinstance(commit.metadata, CleanMetadata) and store.exists(commit.instant):

@@ -31,8 +31,8 @@ from hoodie.merge.settings import PAYLOAD_CLASS, PRECOMBINE_FIELD
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
 from hoodie.table import properties
-from hoodie.table.buckets import refuse_buckets, refuse_rings
-from hoodie.table.features import ROWS, UNKNOWN, refuse
+from hoodie.table.buckets import check_no_buckets, check_no_hash_rings
+from hoodie.table.features import ROWS, UNKNOWN, check_features
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.table_schema import TableSchema
@@ -44,7 +44,7 @@ from hoodie.timeline.instant import Action
 from hoodie.write.cdc import ChangeFormat, LogFormat
 from hoodie.write.context import WriteContext
 from hoodie.write.delete_keys import Duplicates, dropping_inserts, keys_to_delete, unseen_copies
-from hoodie.write.derived import is_flagged, refuse_later
+from hoodie.write.derived import check_self_overwrite, is_flagged
 from hoodie.write.early import EarlyDetection
 from hoodie.write.kept.column_stats import reported_columns
 from hoodie.write.key_encoding import with_key_encoding
@@ -191,7 +191,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     timeline = _timeline(table, props, request)
     snapshot = TimelineView.of(timeline, storage)
     index = _opened(_index(config, operation, duplicates), config, table, snapshot, operation)
-    _refuse_buckets(storage, props, timeline, snapshot, operation, index)
+    _check_buckets(storage, props, timeline, snapshot, operation, index)
     config = with_key_encoding(config, props, timeline, storage)
     table_schema = _table_schema(storage, props, timeline)
     stored = table_schema.columns
@@ -235,9 +235,9 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
 
 
 def _timeline(table: Table, props: TableProperties | None, request: WriteRequest) -> Timeline:
-    """The one that the write is planned by. Raises CommitConflict as `refuse_later`."""
+    """The one that the write is planned by. Raises CommitConflict as `check_self_overwrite`."""
     timeline = Timeline(table.base_path, (), {}) if props is None else table.timeline
-    refuse_later(table, timeline, request.derived)
+    check_self_overwrite(table, timeline, request.derived)
     return timeline
 
 
@@ -310,7 +310,7 @@ def _logs(
     return LogFormat.of(config, schema, shape.merger.delete_ordering, ranges_of)
 
 
-def _refuse_buckets(
+def _check_buckets(
     storage: Storage,
     props: TableProperties | None,
     timeline: Timeline,
@@ -320,10 +320,10 @@ def _refuse_buckets(
 ) -> None:
     """Raises ConfigError for a table of the BUCKET index that rows are brought to with another index."""
     if props is not None and isinstance(index, PlacingIndex):
-        refuse_rings(storage, timeline, ringed=index.ringed)
+        check_no_hash_rings(storage, timeline, ringed=index.ringed)
     elif props is not None and operation.brings_rows:
         newest_first = (timeline.commit(instant, storage) for instant in reversed(timeline.commits()))
-        refuse_buckets(storage, props, timeline, snapshot, newest_first)
+        check_no_buckets(storage, props, timeline, snapshot, newest_first)
 
 
 def _written(timeline: Timeline, storage: Storage) -> Iterator[tuple[int, int]]:
@@ -442,7 +442,7 @@ def _check_supported(
         check_new(config)
     if props is not None:
         touches_rows = operation is not Operation.DELETE_PARTITION
-        refuse(props, "write", "written", *(ROWS if touches_rows else UNKNOWN))
+        check_features(props, "write", "written", *(ROWS if touches_rows else UNKNOWN))
 
 
 def _check_logged(merging: Merger) -> None:

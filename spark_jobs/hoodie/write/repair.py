@@ -47,7 +47,7 @@ class Repair:
         elif self._gate.queue.wait_ms:  # the next one that waits sees what killed ones left in the queue
             self._gate.queue.sweep()
         # a writer that was just changing from one heartbeat to another may have been overlooked
-        self._beats.refuse_second_writer()
+        self._beats.check_no_second_writer()
         timeline = table.refresh()
         if not swept and (self._left(timeline, dead) or timeline.has_partial()):
             self._sweep(dead)
@@ -115,7 +115,7 @@ class Repair:
     def forget(self, planned: Iterable[Instant]) -> None:
         """Roll back pending services, plan and all. Raises ConflictError when one is being executed."""
         for instant in planned:
-            self._beats.refuse_executed(instant)
+            self._beats.check_not_executed(instant)
             self._beats.remove(instant.time)
             timeline = self._table.refresh()
             self._roll_back(rollback.PendingRollback.new(timeline, instant, self._utc, forget=True))

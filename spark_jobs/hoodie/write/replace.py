@@ -55,7 +55,7 @@ def overwriting(request: WriteRequest, config: Config) -> tuple[WriteRequest, st
     return replace(request, operation=Operation.INSERT_OVERWRITE_TABLE), warning
 
 
-def refuse_outside(named: Collection[str], partitions: Collection[str]) -> None:
+def check_named_partitions(named: Collection[str], partitions: Collection[str]) -> None:
     """Raises InputError for `partitions` with rows that are not among those to be replaced."""
     outside = sorted(set(partitions) - set(named))
     if outside:
@@ -112,7 +112,7 @@ def find_replaced(
     if request.operation is Operation.INSERT_OVERWRITE:
         named = config[STATIC_PARTITIONS]
         if named:
-            refuse_outside(named, profile.partitions)
+            check_named_partitions(named, profile.partitions)
         profile.replaced = live(sorted(set(named)) or profile.partitions)
         profile.absent = tuple(sorted(set(named) - {*profile.replaced, *profile.partitions}))
     elif request.operation is Operation.INSERT_OVERWRITE_TABLE:

@@ -83,7 +83,7 @@ def due(
     instants that processes work on. `remove` deletes torn plans; without it nothing is written. Raises
     TableError for what can't be rolled back here.
     """
-    refuse_restore(timeline, storage, remove)
+    check_no_restore(timeline, storage, remove)
     planned = {time: item for time, item in begun(timeline, storage, remove).items() if time not in live}
     found = list(planned.values())
     for instant in timeline.filter(WRITE_ACTIONS, completed=False):
@@ -366,7 +366,7 @@ def _plans_clustering(table: Table, instant: Instant) -> bool:
     return table.store.clustering_plan(instant) is not None
 
 
-def refuse_restore(timeline: Timeline, storage: Storage, remove: bool = False) -> None:
+def check_no_restore(timeline: Timeline, storage: Storage, remove: bool = False) -> None:
     """Raises TableError where a restore was begun and not finished.
 
     One whose plan was cut while it was written has done nothing: `remove` it.

@@ -99,7 +99,7 @@ class TokenGuard:
             settle(table.storage, table.base_path, table.refresh, partial(undone_instants, table.storage))
 
 
-def refuse_out_of_order(
+def check_order(
     table: Table,
     request: WriteRequest,
     config: Config,

@@ -102,8 +102,8 @@ class CommitWindow:
         self.instant = instant
         timeline = self._table.timeline
         self._look(timeline)
-        self._refuse_archived(timeline)
-        self._refuse_cleaned(timeline)
+        self._check_not_archived(timeline)
+        self._check_not_cleaned(timeline)
         self._refuse(self._planned, None)
 
     def check(self, metadata: CommitMetadata, *, locked: bool) -> None:
@@ -111,8 +111,8 @@ class CommitWindow:
         timeline = self._table.timeline if locked else self._wait()
         self._look(timeline)
         self._refuse(groups_of(metadata), metadata)
-        self._refuse_keys(metadata)
-        self._refuse_hidden(timeline, metadata)
+        self._check_keys(metadata)
+        self._check_not_hidden(timeline, metadata)
         for instant in unaware_writes(self._table, timeline, self.instant):
             raise self._conflict(
                 instant, f"write {instant.time} of Apache Hudi has not looked at the table yet"
@@ -166,7 +166,7 @@ class CommitWindow:
             if timeline.is_archived(gone) and self._has_archive():
                 yield Instant(gone, Action.COMMIT, State.INFLIGHT)
 
-    def _refuse_archived(self, timeline: Timeline) -> None:
+    def _check_not_archived(self, timeline: Timeline) -> None:
         """Commits are archived oldest first, but for those with a savepoint: while the newest commit of the
         beginning is there, later ones are. Once the write has its instant, the archiver stops before it.
         """
@@ -182,7 +182,7 @@ class CommitWindow:
         if unseen and last is not None:
             raise self._conflict(last, "commits that were made meanwhile may have been archived already")
 
-    def _refuse_cleaned(self, timeline: Timeline) -> None:
+    def _check_not_cleaned(self, timeline: Timeline) -> None:
         """Files are listed later than the timeline: of a file group that others changed since, a clean may
         have deleted those that the write had to find. Groups that were made since are no such ones. Older
         files may be left, which a savepoint keeps, or which the clean has not come to yet.
@@ -195,9 +195,9 @@ class CommitWindow:
         known = {item.time for item in self._begin.filter([Action.CLEAN], completed=True)}
         for clean in timeline.filter([Action.CLEAN]):
             if clean.time not in known:
-                self._refuse_older(timeline, clean)
+                self._check_not_older(timeline, clean)
 
-    def _refuse_older(self, timeline: Timeline, clean: Instant) -> None:
+    def _check_not_older(self, timeline: Timeline, clean: Instant) -> None:
         """Raises CommitConflict where a clean deletes a slice that the write should have found, and the one
         that it found is older.
         """
@@ -262,7 +262,7 @@ class CommitWindow:
         number = None if self._index is None else self._index.number(partition, file_id)
         return partition, file_id if number is None else f"bucket {number}"
 
-    def _refuse_keys(self, metadata: CommitMetadata) -> None:
+    def _check_keys(self, metadata: CommitMetadata) -> None:
         if not self._new_keys:
             return
         own = inserted_by(metadata)
@@ -280,7 +280,7 @@ class CommitWindow:
                 raise self._conflict(change.instant, text, group)
             self._compared.add(key)
 
-    def _refuse_hidden(self, timeline: Timeline, metadata: CommitMetadata) -> None:
+    def _check_not_hidden(self, timeline: Timeline, metadata: CommitMetadata) -> None:
         logs = {
             (partition, stat.file_id)
             for partition, stats in metadata.partition_to_write_stats.items()

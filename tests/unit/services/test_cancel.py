@@ -163,7 +163,7 @@ def test_what_is_no_pending_plan(mor: History) -> None:
 
 def test_a_plan_that_names_a_column_twice_can_be_executed(cow: History, monkeypatch: Any) -> None:
     """Apache Hudi plans it, and fails to execute it; so did we."""
-    monkeypatch.setattr(schedule, "refuse_repeated", lambda columns: None)
+    monkeypatch.setattr(schedule, "check_not_repeated", lambda columns: None)
     schedule_clustering(cow, "val,val")
     assert hoodie.cluster_table(str(cow.path), mode="execute").status == "clustered"
     cow.check("clustered")

@@ -205,7 +205,7 @@ def archive(request: Request) -> ArchiveResult:
     started = time.monotonic()
     target, dry_run = ServiceTable.open(request.table, request.options), request.dry_run
     check_retention(target.config)
-    _refuse_metadata_table(target)
+    _check_no_metadata_table(target)
     timeline = target.table.timeline
     done = _Done(choose(timeline, target.config, facts(target, timeline)))
     folder = target.table.archive_folder
@@ -405,7 +405,7 @@ def _unmerged(target: ServiceTable, folder: str, names: Collection[str]) -> bool
     return enabled and bool(candidates(archive_files(target.storage, folder), target.config))
 
 
-def _refuse_metadata_table(target: ServiceTable) -> None:
+def _check_no_metadata_table(target: ServiceTable) -> None:
     if target.base_path.endswith(f"/{META_FOLDER}/metadata"):
         raise TableError(
             f"{target.base_path} is a metadata table, which is archived with the table that it describes",

@@ -38,7 +38,7 @@ from hoodie.services.planner.entry import PlannerEntry, Work
 from hoodie.services.request import PlannedRequest
 from hoodie.services.results import ServiceResult
 from hoodie.services.service_table import ServiceTable, check_retention
-from hoodie.table.features import Feature, refuse
+from hoodie.table.features import Feature, check_features
 from hoodie.table.handle import Table
 from hoodie.text import plural
 from hoodie.timeline.active import Timeline
@@ -89,7 +89,7 @@ def read_plan(target: ServiceTable, instant: Instant, remove: bool = True) -> Cl
         except TableError as error:
             torn = error
             continue
-        _refuse_bootstrap(plan, path)
+        _check_no_bootstrap(plan, path)
         return plan
     if torn is not None and instant.state is State.INFLIGHT:
         raise TableError(
@@ -140,7 +140,7 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
         )
 
 
-def _refuse_bootstrap(plan: CleanPlan, path: str) -> None:
+def _check_no_bootstrap(plan: CleanPlan, path: str) -> None:
     if any(file.bootstrap for _, file in plan):
         raise TableError(
             f"{path} deletes files from which the table was bootstrapped, which are not the table's own; run "
@@ -302,7 +302,7 @@ def clean(request: PlannedRequest) -> CleanResult:
     """Plan, carry out or both; see PlannedService.run. Raises HoodieError."""
     target = ServiceTable.open(request.table, request.options)
     check_retention(target.config)
-    refuse(target.props, "clean", "cleaned", Feature.OTHER_BASE_FILES)
+    check_features(target.props, "clean", "cleaned", Feature.OTHER_BASE_FILES)
     service = Cleaning(target, request.progress)
     done = service.run(request.mode, dry_run=request.dry_run)
     plans = list(done.plans.values())

@@ -168,7 +168,7 @@ class Order:
             )
 
 
-def refuse_repeated(columns: tuple[str, ...]) -> None:
+def check_not_repeated(columns: tuple[str, ...]) -> None:
     """Raises ConfigError for a column that is named twice: Apache Hudi can't execute such a plan."""
     repeated = [name for name in dict.fromkeys(columns) if columns.count(name) > 1]
     if repeated:

@@ -40,8 +40,8 @@ from hoodie.services.request import RewriteRequest
 from hoodie.services.rewrite_slices import RewriteContext, rewrite_context, run_tasks
 from hoodie.services.rollback.run import cancel
 from hoodie.services.service_table import ServiceTable
-from hoodie.table.buckets import refuse_buckets, refuse_rings
-from hoodie.table.features import ROWS, refuse
+from hoodie.table.buckets import check_no_buckets, check_no_hash_rings
+from hoodie.table.features import ROWS, check_features
 from hoodie.table.hash_ring import Ring, Rings
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, file_slices
@@ -62,11 +62,11 @@ from hoodie.write.hash_rings import RingChange, clustered_rings, ring_changes
 
 def check(target: ServiceTable) -> None:
     """Raises ConfigError for a table that can't be clustered here."""
-    refuse(target.props, "cluster", "clustered", *ROWS)
+    check_features(target.props, "cluster", "clustered", *ROWS)
     storage, timeline, config = target.storage, target.timeline(), target.config
     resizes = config[STRATEGY] is Strategy.CONSISTENT_HASHING
     if ringed(target, timeline):
-        refuse_rings(storage, timeline, ringed=True)
+        check_no_hash_rings(storage, timeline, ringed=True)
         if config.given(STRATEGY) and not resizes:
             raise ConfigError(
                 f"{target.base_path} is a table of consistent hashing, whose buckets are split and merged: "
@@ -82,7 +82,7 @@ def check(target: ServiceTable) -> None:
             path=target.base_path,
         )
     newest = (timeline.commit(i, storage) for i in reversed(timeline.commits()))
-    refuse_buckets(storage, target.props, timeline, TimelineView.of(timeline, storage), newest)
+    check_no_buckets(storage, target.props, timeline, TimelineView.of(timeline, storage), newest)
 
 
 def pending(timeline: Timeline, target: ServiceTable) -> list[Instant]:
@@ -106,7 +106,7 @@ def execute(
     with target.transaction() as transaction:
         transaction.resume(instant, plan.partitions)
         context = rewrite_context(target, instant.time, "cluster", engine)
-        _refuse_changed(target, instant, plan)
+        _check_unchanged(target, instant, plan)
         order = Order.of(plan.params, target.config)
         if order is not None:
             order.check(context.file_schema)
@@ -119,7 +119,7 @@ def execute(
         answers = run_tasks(engine, task, count, "parts were to be clustered")
         stats = stats_by_partition(value for answer in answers for value in answer["stats"])
         progress("commit", f"instant {instant.time}")
-        transaction.confirming(partial(_refuse_changed, target, instant, plan))
+        transaction.confirming(partial(_check_unchanged, target, instant, plan))
         extra = {**(requested.extra_metadata or {}), **target.extra, **context.schema_metadata}
         metadata = transaction.commit(stats, OPERATION, extra, replaced_by(plan))
         return RewrittenPlan(
@@ -216,7 +216,7 @@ def read_plan(target: ServiceTable, instant: Instant) -> tuple[RequestedReplace,
     return requested, plan
 
 
-def _refuse_changed(target: ServiceTable, instant: Instant, plan: ClusteringPlan) -> None:
+def _check_unchanged(target: ServiceTable, instant: Instant, plan: ClusteringPlan) -> None:
     """Raises ConflictError when a file group has other files than the plan names: what was added would be
     lost. Writers of this package leave the groups alone; those of Apache Hudi may be set to update them. An
     earlier attempt at the plan that published late is dealt with by the publishing.

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import cache, partial
 
 from hoodie.config.key import Config
-from hoodie.read.verify import refuse_damaged
+from hoodie.read.verify import check_undamaged
 from hoodie.services.clustering import resize, strategy
-from hoodie.services.clustering.order import Order, refuse_repeated
+from hoodie.services.clustering.order import Order, check_not_repeated
 from hoodie.services.clustering.settings import (
     BUILD_METHOD,
     EXECUTION_CLASS,
@@ -131,7 +131,7 @@ def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan
     due = strategy.due(timeline, storage, config)
     if not due.due:
         return DuePlan(None, f"no clustering is due: {due.reason}")
-    refuse_repeated(config[SORT_COLUMNS])
+    check_not_repeated(config[SORT_COLUMNS])
     order = Order.of(params(config), config)
     if order is not None:
         order.check(rewrite_context(target, NO_TIME, "cluster").file_schema)
@@ -142,7 +142,7 @@ def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan
         planned = resized(rings, listing.files, listing.partitions(), busy, config, settled)
         if planned.plan is not None:
             taken = [item.group for item in planned.plan.slices]
-            refuse_damaged(timeline, storage, target.props, snapshot, listing.files, taken)
+            check_undamaged(timeline, storage, target.props, snapshot, listing.files, taken)
         return planned
     planned = plan(
         snapshot,
@@ -156,7 +156,7 @@ def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan
     if planned.plan is None:
         return planned
     taken = [item.group for item in planned.plan.slices]
-    refuse_damaged(timeline, storage, target.props, snapshot, listing.files, taken)
+    check_undamaged(timeline, storage, target.props, snapshot, listing.files, taken)
 
     def named(info: SliceInfo) -> SliceInfo:
         uri = source_uri(storage, base_path, info.partition_path, info.base_name)

@@ -26,7 +26,7 @@ from hoodie.services.planned import RewrittenPlan
 from hoodie.services.rewrite_slices import PlanSlice, RewriteContext, rewrite_context, run_tasks
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
-from hoodie.table.features import ROWS, refuse
+from hoodie.table.features import ROWS, check_features
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
 from hoodie.table.view import FileSlice, TimelineView, file_slices
@@ -150,7 +150,7 @@ def check(target: ServiceTable) -> None:
             f"for {TableType.MERGE_ON_READ.value} tables",
             table=props.name,
         )
-    refuse(props, "compact", "compacted", *ROWS)
+    check_features(props, "compact", "compacted", *ROWS)
 
 
 def pending(timeline: Timeline) -> list[Instant]:
@@ -172,7 +172,7 @@ def execute(
         context = rewrite_context(target, instant.time, "compact", engine)
         if is_optimistic(target.config) and not target.storage.fences:
             plan = replace(plan, operations=_with_late_logs(target, plan.operations))
-            transaction.confirming(partial(_refuse_late_logs, target, instant, plan.operations))
+            transaction.confirming(partial(_check_no_late_logs, target, instant, plan.operations))
         logs = sum(len(operation.log_files) for operation in plan.operations)
         progress("compact", f"instant {instant.time}: {len(plan.operations)} file slices, {logs} log files")
         task = CompactSlices(context, packed(plan.operations, _read_bytes))
@@ -212,7 +212,7 @@ def _with_late_logs(
     return tuple(whole)
 
 
-def _refuse_late_logs(
+def _check_no_late_logs(
     target: ServiceTable, instant: Instant, operations: tuple[CompactionOperation, ...]
 ) -> None:
     """Raises CommitConflict where a commit has come since whose logs were not read."""

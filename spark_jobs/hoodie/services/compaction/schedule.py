@@ -18,7 +18,7 @@ from datetime import date
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.format.settings import MAX_FILE_SIZE
-from hoodie.read.verify import refuse_damaged
+from hoodie.read.verify import check_undamaged
 from hoodie.services.compaction.settings import (
     MAX_DELTA_COMMITS,
     MAX_DELTA_SECONDS,
@@ -201,7 +201,7 @@ def plan_now(
     if planned.plan is None:
         return planned
     groups = [item.group for item in planned.plan.operations]
-    refuse_damaged(timeline, storage, target.props, snapshot, listing.files, groups)
+    check_undamaged(timeline, storage, target.props, snapshot, listing.files, groups)
 
     def named(operation: CompactionOperation) -> CompactionOperation:
         uri = source_uri(storage, base_path, operation.partition_path, operation.base_name)

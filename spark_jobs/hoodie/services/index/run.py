@@ -38,7 +38,7 @@ from hoodie.progress import ProgressCallback
 from hoodie.services.index.service import CREATE, DROP, EXECUTE, REBUILD, SCHEDULE, SHOW, IndexRequest
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
-from hoodie.table.features import Feature, refuse
+from hoodie.table.features import Feature, check_features
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
@@ -158,7 +158,7 @@ def _claimed(target: ServiceTable, progress: ProgressCallback) -> Iterator[Trans
     with target.transaction(progress) as transaction:
         transaction.claim(alone=True)
         target.table.reopen()
-        refuse_pending(target, target.timeline())
+        check_no_pending_plans(target, target.timeline())
         yield transaction
 
 
@@ -168,7 +168,7 @@ def _waits(table: Table, instant: Instant) -> Instant | None:
     return next((item for item in pending if item.time == instant.time), None)
 
 
-def refuse_pending(target: ServiceTable, timeline: Timeline) -> None:
+def check_no_pending_plans(target: ServiceTable, timeline: Timeline) -> None:
     """Raises TableBusy while plans wait, whose files would be missing in an index."""
     pending = [instant for instant in timeline.pending() if instant.action is not Action.INDEXING]
     if not pending:
@@ -245,7 +245,7 @@ def _work(target: ServiceTable, request: IndexRequest) -> _Work:
     there = dict.fromkeys((*props.metadata_partitions, *begun_indexes(props), *planned))
     if mode == SHOW:
         return _Work()
-    refuse(props, "index", "indexed", Feature.OTHER_BASE_FILES)
+    check_features(props, "index", "indexed", Feature.OTHER_BASE_FILES)
     wanted = _names(request, there if mode == DROP else {})
     if mode in (CREATE, SCHEDULE):
         return _to_create(target, request, wanted)
@@ -264,7 +264,7 @@ def _work(target: ServiceTable, request: IndexRequest) -> _Work:
             f"--table {target.base_path} --indexes {','.join(unknown)}",
             indexes=",".join(unknown),
         )
-    _refuse_setting(target, mode, chosen)
+    _check_setting(target, mode, chosen)
     kept = [name for name in chosen if name in _supported()]
     return _Work(tuple(chosen), tuple(kept), "" if chosen else "the table has no index")
 
@@ -274,13 +274,13 @@ def _to_create(target: ServiceTable, request: IndexRequest, wanted: list[str]) -
         raise ConfigError(
             f"the request names no index to {request.mode}; give --indexes, some of {', '.join(_supported())}"
         )
-    _refuse_setting(target, request.mode, wanted)
+    _check_setting(target, request.mode, wanted)
     ready = target.props.metadata_partitions
     if request.mode == SCHEDULE:
         missing = unplanned(target, wanted)
         reason = "" if missing else f"the table has {', '.join(wanted)}, or a plan of it, already"
         return _Work(make=tuple(missing), reason=reason)
-    _refuse_under_way(target, wanted)
+    _check_not_under_way(target, wanted)
     missing = [name for name in (_FILES, *wanted) if name not in ready]
     reason = "" if missing else f"the table has the indexes {', '.join(ready)} already"
     return _Work(make=tuple(dict.fromkeys(missing)), reason=reason)
@@ -289,12 +289,12 @@ def _to_create(target: ServiceTable, request: IndexRequest, wanted: list[str]) -
 def _to_execute(target: ServiceTable, request: IndexRequest) -> _Work:
     plans = pending_plans(target)
     names = dict.fromkeys(name for plan in plans.values() for name in plan.indexes)
-    _refuse_setting(target, request.mode, list(names))
+    _check_setting(target, request.mode, list(names))
     times = tuple(instant.time for instant in plans)
     return _Work(make=tuple(names), reason="" if plans else "no indexing is planned", instants=times)
 
 
-def _refuse_under_way(target: ServiceTable, wanted: Sequence[str]) -> None:
+def _check_not_under_way(target: ServiceTable, wanted: Sequence[str]) -> None:
     """Raises TableBusy for indexes that Apache Hudi is building."""
     begun = sorted(indexes_under_way(target.table).intersection(wanted))
     if begun:
@@ -323,7 +323,7 @@ def _supported() -> tuple[str, ...]:
     return tuple(item.partition.value for item in KEPT_PARTITIONS)
 
 
-def _refuse_setting(target: ServiceTable, mode: str, names: Sequence[str]) -> None:
+def _check_setting(target: ServiceTable, mode: str, names: Sequence[str]) -> None:
     """Raises ConfigError for indexes that the next write with these settings would drop again."""
     if target.config[METADATA_ENABLE] is False:
         raise ConfigError(
@@ -347,7 +347,7 @@ def _run(target: ServiceTable, request: IndexRequest, work: _Work) -> _Work:
         work = _work(target, request)  # as the table is now
         timeline = target.timeline()
         if work.make:
-            refuse_pending(target, timeline)
+            check_no_pending_plans(target, timeline)
         transaction.check_claim()
         if not work.reason:
             with transaction.publishing():

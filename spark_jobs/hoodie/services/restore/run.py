@@ -29,10 +29,10 @@ from hoodie.services.planner.entry import PlannerEntry, Work
 from hoodie.services.request import Request
 from hoodie.services.restore.service import RestoreRequest
 from hoodie.services.results import ServiceResult, about
-from hoodie.services.rollback.eligibility import lost_slices, refuse_lost, refuse_savepoints
+from hoodie.services.rollback.eligibility import check_no_savepoints, check_nothing_lost, lost_slices
 from hoodie.services.rollback.run import RollbackReport, merged
 from hoodie.services.service_table import ServiceTable
-from hoodie.table.features import Feature, refuse
+from hoodie.table.features import Feature, check_features
 from hoodie.text import plural
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
@@ -114,7 +114,7 @@ def make(target: ServiceTable, timeline: Timeline, point: InstantTime) -> Restor
     if point not in commits:
         raise _no_commit(target, timeline, point, commits)
     later = timeline.after(point, reversed(timeline.filter(_WRITES)))
-    refuse_savepoints(timeline, [item.time for item in later], "taken back")
+    check_no_savepoints(timeline, [item.time for item in later], "taken back")
     times = (instant.time for instant in archived_commits(target) if instant.is_after(point))
     archived = sorted(times, key=REQUESTED.key)
     if archived:
@@ -124,7 +124,7 @@ def make(target: ServiceTable, timeline: Timeline, point: InstantTime) -> Restor
             instant=point,
         )
     lost = lost_slices(target.table, timeline, point, later)
-    refuse_lost(lost, f"going back to {point}")
+    check_nothing_lost(lost, f"going back to {point}")
     clusterings = [item for item in later if _is_pending_clustering(timeline, target, item)]
     ordered = [*clusterings, *(item for item in later if item not in clusterings)]
     return RestorePlan(tuple(InstantInfo.of(item) for item in ordered), point)
@@ -203,7 +203,7 @@ def restore(request: RestoreRequest) -> RestoreResult:
     started = time.monotonic()
     point, dry_run = InstantTime(request.instant), request.dry_run
     target = ServiceTable.open(request.table, request.options)
-    refuse(target.props, "restore", "restored", Feature.OTHER_BASE_FILES)
+    check_features(target.props, "restore", "restored", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
     found = _begun(target, timeline, point)
     done = _Done(found.plan if found else make(target, timeline, point), resumed=found is not None)
@@ -292,7 +292,7 @@ def _instant(target: ServiceTable, point: InstantTime, done: _Done) -> Instant:
     made = Instant(time_, Action.RESTORE, State.REQUESTED)
     begin_instant(target.table.store, made, done.plan.to_bytes())
     try:  # savepoints are made beside services: of two at once the second sees the other
-        refuse_savepoints(target.timeline(), [info.time for info in done.plan.instants], "taken back")
+        check_no_savepoints(target.timeline(), [info.time for info in done.plan.instants], "taken back")
     except BaseException:
         target.table.store.delete(made)
         raise

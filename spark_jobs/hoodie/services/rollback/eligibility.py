@@ -73,7 +73,7 @@ def lost_slices(
     return lost
 
 
-def refuse_lost(lost: Sequence[Lost], what: str) -> None:
+def check_nothing_lost(lost: Sequence[Lost], what: str) -> None:
     """Raises TableError that names the first slice that is lost; `what` can't be done then."""
     if not lost:
         return
@@ -163,7 +163,7 @@ class Chosen:
 
 def choose(target: ServiceTable, timeline: Timeline, time: InstantTime) -> Chosen:
     """Raises ConfigError, TableError for an instant that can't be rolled back; the text has the next step."""
-    rollback.refuse_restore(timeline, target.storage)
+    rollback.check_no_restore(timeline, target.storage)
     begun = rollback.begun(timeline, target.storage, remove=False)
     found = [instant for instant in timeline if instant.time == time]
     write = next((item for item in found if item.comparable_action in COMMIT_ACTIONS), None)
@@ -191,12 +191,12 @@ def choose_plan(target: ServiceTable, timeline: Timeline, time: InstantTime) -> 
 
     Raises ConfigError for another instant, and TableError for a compaction that rows were written on top of.
     """
-    rollback.refuse_restore(timeline, target.storage)
+    rollback.check_no_restore(timeline, target.storage)
     found = [item for item in timeline.filter(_PLANS, completed=False) if _plans(timeline, target, item)]
     plan = next((item for item in found if item.time == time), None)
     if plan is not None:
         if plan.action is Action.COMPACTION:
-            refuse_built_upon(target, timeline, plan)
+            check_not_built_upon(target, timeline, plan)
         return Chosen(plan, forget=True)
     begun = rollback.begun(timeline, target.storage, remove=False)
     if time in begun:
@@ -212,7 +212,7 @@ def choose_plan(target: ServiceTable, timeline: Timeline, time: InstantTime) -> 
     raise ConfigError(f"{time} is {is_}. Pending are {pending or 'none'}", instant=time)
 
 
-def refuse_built_upon(target: ServiceTable, timeline: Timeline, compaction: Instant) -> None:
+def check_not_built_upon(target: ServiceTable, timeline: Timeline, compaction: Instant) -> None:
     """Raises TableError when logs that begin with a pending compaction hold committed rows.
 
     They belong to the slice that it makes. Apache Hudi renames them, and then no commit names them any more:
@@ -287,7 +287,7 @@ def _check_completed(target: ServiceTable, timeline: Timeline, instant: Instant)
     time, commits = instant.time, timeline.commits()
     before = next((item.time for item in reversed(commits) if item.is_before(time)), NO_TIME)
     instead = f"; or go back to {before} at once: hoodie restore --instant {before}" if before else ""
-    refuse_savepoints(timeline, [time], "rolled back")
+    check_no_savepoints(timeline, [time], "rolled back")
     later = [item.time for item in timeline.after(time, commits)]
     if later:
         raise TableError(
@@ -312,10 +312,10 @@ def _check_completed(target: ServiceTable, timeline: Timeline, instant: Instant)
         )
     undone = [instant] if before else []
     lost = lost_slices(target.table, timeline, before, undone)
-    refuse_lost(lost, f"the rollback of {instant.action.value} {time}")
+    check_nothing_lost(lost, f"the rollback of {instant.action.value} {time}")
 
 
-def refuse_savepoints(timeline: Timeline, times: list[str], what: str) -> None:
+def check_no_savepoints(timeline: Timeline, times: list[str], what: str) -> None:
     """Raises TableError where one of the instants has a savepoint."""
     wanted = set(times)
     saved = [item.time for item in timeline.filter([Action.SAVEPOINT]) if item.time in wanted]

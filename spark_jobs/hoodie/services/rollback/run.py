@@ -16,14 +16,14 @@ from hoodie.services.cancel.service import CancelRequest
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.rollback.eligibility import (
     Chosen,
+    check_no_savepoints,
     choose,
     choose_plan,
-    refuse_savepoints,
     rolled_back_by,
 )
 from hoodie.services.rollback.service import RollbackRequest
 from hoodie.services.service_table import ServiceTable
-from hoodie.table.features import Feature, refuse
+from hoodie.table.features import Feature, check_features
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Instant
@@ -155,7 +155,7 @@ def _work(
     request: RollbackRequest | CancelRequest,
     choose_: Callable[[ServiceTable, Timeline, InstantTime], Chosen],
 ) -> _Done:
-    refuse(target.props, "change", "rolled back", Feature.OTHER_BASE_FILES)
+    check_features(target.props, "change", "rolled back", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
     done = _Done(choose_(target, timeline, InstantTime(request.instant)), choose_)
     if done.chosen.instant is not None and (request.dry_run or done.chosen.failed):
@@ -203,14 +203,14 @@ def _roll_back(
     pending = PendingRollback.new(timeline, chosen.instant, target.props.timeline_utc, chosen.forget)
     plan = rollback.put_plan(target.table, pending)
     done.work = RollbackReport.of(target.table, [plan])
-    _refuse_new_savepoint(target, pending.instant, chosen.instant)
+    _check_no_new_savepoint(target, pending.instant, chosen.instant)
     return transaction.roll_back(replace(pending, plan=plan))
 
 
-def _refuse_new_savepoint(target: ServiceTable, made: Instant, instant: Instant) -> None:
+def _check_no_new_savepoint(target: ServiceTable, made: Instant, instant: Instant) -> None:
     """Savepoints are made while services work: of two at once the second one finds the other, and fails."""
     try:
-        refuse_savepoints(target.timeline(), [instant.time], "rolled back")
+        check_no_savepoints(target.timeline(), [instant.time], "rolled back")
     except BaseException:
         target.table.store.delete(made)
         raise

@@ -22,7 +22,7 @@ from hoodie.services.clean.policy import pending_files, pending_plans
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.savepoint.service import SavepointRequest
 from hoodie.services.service_table import ServiceTable
-from hoodie.table.features import Feature, refuse
+from hoodie.table.features import Feature, check_features
 from hoodie.table.listing import StorageListing
 from hoodie.table.slicing import slicing_of
 from hoodie.table.view import TimelineView, merged_slices
@@ -81,9 +81,9 @@ def create_savepoint(request: SavepointRequest) -> SavepointResult:
     for name, text in (("user", user), ("comments", comments)):
         check_public(f"the savepoint's {name}", name, text)
     target = ServiceTable.open(request.table, request.options)
-    refuse(target.props, "save", "savepointed", Feature.OTHER_BASE_FILES)
+    check_features(target.props, "save", "savepointed", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
-    rollback.refuse_restore(timeline, target.storage)
+    rollback.check_no_restore(timeline, target.storage)
     commit = _commit(target, timeline, InstantTime(request.instant) if request.instant is not None else None)
     saved = savepoint_of(timeline, target, commit)
     if saved is not None:
@@ -92,9 +92,9 @@ def create_savepoint(request: SavepointRequest) -> SavepointResult:
             f"commit {commit} has a savepoint already{by}{f': {saved.comments}' if saved.comments else ''}"
         )
         return _result(target, "skipped", "create", dry_run, commit, saved, started, reason)
-    _refuse_cleaned(target, timeline, commit)
+    _check_not_cleaned(target, timeline, commit)
     files = _files(target, timeline, commit)
-    _refuse_going(target, timeline, commit, files)
+    _check_no_pending_clean(target, timeline, commit, files)
     metadata = SavepointMetadata(user, int(time.time() * 1000), comments, files)
     if dry_run:
         return _result(target, "planned", "create", True, commit, metadata, started)
@@ -149,7 +149,7 @@ def _commit(target: ServiceTable, timeline: Timeline, instant: InstantTime | Non
     return instant
 
 
-def _refuse_cleaned(target: ServiceTable, timeline: Timeline, commit: InstantTime) -> None:
+def _check_not_cleaned(target: ServiceTable, timeline: Timeline, commit: InstantTime) -> None:
     """Apache Hudi's rule: not before what the last clean retains. Nor where files of the commit's state are
     missing: that clean's metadata does not show them where policies have changed. The newest state is always
     complete.
@@ -197,7 +197,7 @@ def _files(target: ServiceTable, timeline: Timeline, commit: InstantTime) -> dic
     return {partition: one(partition) for partition in listing.partitions()}
 
 
-def _refuse_going(
+def _check_no_pending_clean(
     target: ServiceTable, timeline: Timeline, commit: InstantTime, files: Mapping[str, Sequence[str]]
 ) -> None:
     for partition, name, clean in pending_files(timeline, target.storage):
@@ -230,27 +230,27 @@ def _write(
             f"another process has just made a savepoint of {commit}; run it again to see it", instant=commit
         ) from None
     try:
-        _refuse_undone(target, commit, metadata, before)
+        _check_not_rolled_back(target, commit, metadata, before)
     except BaseException:
         _delete(target, transaction, commit)
         raise
 
 
-def _refuse_undone(
+def _check_not_rolled_back(
     target: ServiceTable, commit: InstantTime, metadata: SavepointMetadata, before: Timeline
 ) -> None:
     now = target.timeline()
     undoing = rollback.begun(now, target.storage, remove=False)
     if not now.is_committed(commit) or any(REQUESTED.since(time, commit) for time in undoing):
         raise CommitConflict(f"commit {commit} is being rolled back; choose an earlier one", instant=commit)
-    rollback.refuse_restore(now, target.storage)
+    rollback.check_no_restore(now, target.storage)
     if now.filter([Action.CLEAN]) != before.filter([Action.CLEAN]):
-        _refuse_cleaned(target, now, commit)
-        _refuse_gone(target, commit, metadata)
-    _refuse_going(target, now, commit, metadata.files)
+        _check_not_cleaned(target, now, commit)
+        _check_files_exist(target, commit, metadata)
+    _check_no_pending_clean(target, now, commit, metadata.files)
 
 
-def _refuse_gone(target: ServiceTable, commit: InstantTime, metadata: SavepointMetadata) -> None:
+def _check_files_exist(target: ServiceTable, commit: InstantTime, metadata: SavepointMetadata) -> None:
     for partition, names in metadata.files.items():
         there = set(target.storage.names(join(target.base_path, partition)))
         for name in names:
