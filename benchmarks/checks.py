@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 import hoodie
 from hoodie.codec import avro_container
 from hoodie.format import names, parquet_guard
-from hoodie.storage import contained, local
+from hoodie.storage import local, path_guard
 from hoodie.table import properties as table_properties
 
 from . import output
@@ -38,8 +38,8 @@ NAME = "checks"
 TARGET = 0.02
 #: (where it is looked up, name); functions are replaced in all modules that have them
 METHODS = [
-    (contained.Contained, "check"),
-    (contained.Contained, "check_folder"),
+    (path_guard.Contained, "check"),
+    (path_guard.Contained, "check_folder"),
     (parquet_guard.Footer, "__init__"),
     (parquet_guard.Pages, "batch_rows"),
     (parquet_guard.Pages, "size"),
@@ -113,8 +113,8 @@ class Off:
             groups = range(metadata.num_row_groups)
             return sum(metadata.row_group(group).column(number).total_uncompressed_size for group in groups)
 
-        self._set(contained.Contained, "check", lambda self, path: None)
-        self._set(contained.Contained, "check_folder", lambda self, path: None)
+        self._set(path_guard.Contained, "check", lambda self, path: None)
+        self._set(path_guard.Contained, "check_folder", lambda self, path: None)
         self._set(parquet_guard.Footer, "__init__", opened)
         self._set(parquet_guard.Footer, "metadata", lambda self: self._read_by_arrow)
         self._set(parquet_guard.Pages, "batch_rows", lambda self, columns, most: most)

@@ -32,8 +32,8 @@ from hoodie.errors import ServiceError
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Instant
+from hoodie.timeline.instant_metadata import Metadata
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,22 +50,22 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, SCHEMA_KEY, CommitMetadata
 from hoodie.timeline.instant import Instant
 from hoodie.write import result
-from hoodie.write.beside import Attempts, check_optimistic_support
 from hoodie.write.cost import keep_within_limit, planned_partitions
 from hoodie.write.explanation import WriteExplanation, conflicts, explanation, index_costs
-from hoodie.write.first_pass import FirstPass
 from hoodie.write.key_encoding import check_one_form
-from hoodie.write.log_keys import check_log_only_keys
+from hoodie.write.log_only_keys import check_log_only_keys
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
+from hoodie.write.optimistic_retry import Attempts, check_optimistic_support
 from hoodie.write.plan import WritePlan, resolve
-from hoodie.write.prepared import Prepared, prepared
 from hoodie.write.reads import Reads
 from hoodie.write.replace import find_replaced, refuse_busy
+from hoodie.write.staged_input import FirstPass
 from hoodie.write.token_guard import TokenGuard, check_order
 from hoodie.write.transaction import Transaction
 from hoodie.write.validators import gate, rehearse
 from hoodie.write.window import CommitWindow
 from hoodie.write.workload import WorkloadProfile
+from hoodie.write.write_input import Prepared, prepared
 
 _ATTEMPTS = 3
 

@@ -20,8 +20,8 @@ from airflow_hoodie.operators import base
 from airflow_hoodie.operators.maintenance import SERVICES, MaintenanceOperator
 from airflow_hoodie.table import HoodieTable
 from hoodie.config.key import Config
-from hoodie.services.catalogue import planned
 from hoodie.services.planner.run import ServicesResult
+from hoodie.services.registry import planned
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction

@@ -24,7 +24,7 @@ from hoodie.jobs import _main
 from hoodie.metastore.connection import connected, server, types
 from hoodie.services.sync.run import SyncResult
 from hoodie.sync.hive.catalog import CATALOGS, Catalog, catalog
-from hoodie.sync.hive.wanted import REALTIME_INPUT, Entry
+from hoodie.sync.hive.desired_entry import REALTIME_INPUT, Entry
 from hoodie.table.handle import Table
 from tests.support.cli import said
 

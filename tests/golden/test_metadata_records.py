@@ -22,9 +22,9 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.models.clean import CleanMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
-from hoodie.write.kept import KeptPartition
-from hoodie.write.kept.bloom_filters import BloomFiltersPartition
-from hoodie.write.kept.column_stats import ColumnStatsPartition
+from hoodie.write.metadata_partitions import KeptPartition
+from hoodie.write.metadata_partitions.bloom_filters import BloomFiltersPartition
+from hoodie.write.metadata_partitions.column_stats import ColumnStatsPartition
 from tests.support.golden import COPY_ON_WRITE, FEATURES, MERGE_ON_READ, NO_METADATA
 from tests.support.metadata_instants import compared_by_instant
 from tests.support.tiers import full_but

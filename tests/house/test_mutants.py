@@ -82,7 +82,7 @@ def test_tests_fill_the_time_and_one_always_runs() -> None:
 
 def test_the_table_counts_what_was_killed() -> None:
     results: list[dict[str, Any]] = [
-        {"module": "spark_jobs/hoodie/read/retained.py", "killer": None},
+        {"module": "spark_jobs/hoodie/read/readable_range.py", "killer": None},
         {"module": "spark_jobs/hoodie/read/query.py", "killer": "a test"},
         {"module": "spark_jobs/hoodie/write/plan.py", "killer": "time"},
     ]

@@ -37,7 +37,7 @@ KEPT_QUERY, KEPT_OPENED = 12, 6
 #: these list folders that hold no data files
 LISTERS = {
     "concurrency/heartbeats.py",
-    "read/retained.py",
+    "read/readable_range.py",
     "services/archive/run.py",
     "spark/staging.py",
     "table/heartbeat.py",

@@ -17,9 +17,9 @@ import hoodie
 import hoodie.services
 from hoodie.cli.command import main as command
 from hoodie.jobs._main import main as job
-from hoodie.services import catalogue, pages
-from hoodie.services.catalogue import planned, public
+from hoodie.services import pages, registry
 from hoodie.services.description import Lazy, Service
+from hoodie.services.registry import planned, public
 from scripts.environment import ROOT
 
 JOBS = ROOT / "spark_jobs" / "hoodie" / "jobs"
@@ -82,12 +82,12 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     for name, text in TOY.items():
         (folder / name).write_text(text)
     monkeypatch.setattr(hoodie.services, "__path__", [*hoodie.services.__path__, str(folder.parent)])
-    catalogue.services.cache_clear()
+    registry.services.cache_clear()
     options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.index.bloom.num_entries": "100"}
     for value in (1, 2):
         hoodie.write_table(pa.table({"id": [value]}), str(tmp_path / "counted"), options=options)
     yield str(tmp_path / "counted")
-    catalogue.services.cache_clear()
+    registry.services.cache_clear()
     for name in [name for name in sys.modules if name.startswith("hoodie.services.counting")]:
         del sys.modules[name]
 
@@ -114,7 +114,7 @@ def test_a_folder_adds_a_service(toy: str, capsys: pytest.CaptureFixture[str]) -
     assert "| `hoodie count` `--unit` | count what is on the timeline |" in pages.markdown()
 
 
-@pytest.mark.parametrize("service", catalogue.services().values(), ids=catalogue.services())
+@pytest.mark.parametrize("service", registry.services().values(), ids=registry.services())
 def test_what_a_description_names_is_there(service: Service) -> None:
     for call in (service.run, service.text, *([service.turn.entry] if service.turn else [])):
         assert isinstance(call, Lazy)

@@ -10,7 +10,6 @@ import hoodie
 from hoodie.backend.spark import SparkBackend
 from hoodie.engine.spark import SparkEngine
 from hoodie.source import Source
-from hoodie.write import prepared
 from tests.spark.opens import jobs
 
 
@@ -19,7 +18,7 @@ def answer(spark: Any, file: str, table: str, options: dict[str, Any]) -> dict[s
     kinds: inserts, updates, whether files were read, whether rows were staged, and jobs; whether what was
     cached still is; then a delete of 50.
     """
-    module: Any = prepared
+    module: Any = write_input
     read, real, staged = spark.read.parquet(file), module._staged, []
 
     def noted(*arguments: Any) -> Any:

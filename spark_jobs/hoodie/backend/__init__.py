@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hoodie.read.query import Query
     from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
-    from hoodie.source.bad_rows import Required, Screened
+    from hoodie.source.rejected_records import Required, Screened
 
 
 class Backend(ABC):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hoodie.read.query import Query
     from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
-    from hoodie.source.bad_rows import Required, Screened
+    from hoodie.source.rejected_records import Required, Screened
 
 
 class LocalBackend(Backend):
@@ -46,7 +46,7 @@ class LocalBackend(Backend):
         return arrow.read(source, known)
 
     def screened(self, source: Source, known: pa.Schema | None, required: Required, limit: int) -> Screened:
-        from hoodie.source.screening import screened
+        from hoodie.source.validation import screened
 
         return screened(source, known, required, limit)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from hoodie.read.query import Query
     from hoodie.read.sql_tables import SqlTable
     from hoodie.source import Source
-    from hoodie.source.bad_rows import Required, Screened
+    from hoodie.source.rejected_records import Required, Screened
 
 
 #: the one that YARN's pages lead to; Spark has no setting of its own for others

@@ -11,7 +11,7 @@ from hoodie.backend import Backend
 from hoodie.cli.engine import session
 from hoodie.cli.output import Answer, grid
 from hoodie.cli.write import options_of, progress_for
-from hoodie.services.catalogue import planned
+from hoodie.services.registry import planned
 from hoodie.text import size
 
 

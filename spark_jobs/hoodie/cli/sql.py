@@ -9,7 +9,7 @@ import hoodie
 from hoodie.cli.output import Answer
 from hoodie.cli.show import rows_answer
 from hoodie.errors import ConfigError
-from hoodie.services.catalogue import public
+from hoodie.services.registry import public
 from hoodie.statements.words import check_statement, is_statement
 from hoodie.storage import normalize
 

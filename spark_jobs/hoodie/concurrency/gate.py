@@ -43,8 +43,8 @@ from hoodie.lock.settings import PROVIDER
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, HeartbeatFile, Work
+from hoodie.table.rolled_back import published_late, published_undone
 from hoodie.table.settings import WAIT_MS
-from hoodie.table.undone import published_late, published_undone
 from hoodie.timeline.active import META_FOLDER, meta_path
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Instant, is_time

@@ -21,7 +21,7 @@ from hoodie.errors import CommitConflict, TableError
 from hoodie.source import Source, is_data_file
 from hoodie.storage import normalize
 from hoodie.table.handle import Table
-from hoodie.table.undone import undone_instants
+from hoodie.table.rolled_back import undone_instants
 from hoodie.timeline.archived import archive_files, read_file
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Instant

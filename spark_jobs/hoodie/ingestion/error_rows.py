@@ -23,7 +23,7 @@ from hoodie.keygen.settings import PARTITIONPATH_FIELD, RECORDKEY_FIELD
 from hoodie.merge.settings import PRECOMBINE_FIELD
 from hoodie.pipeline import write
 from hoodie.progress import ProgressCallback
-from hoodie.source.bad_rows import Required
+from hoodie.source.rejected_records import Required
 from hoodie.storage.settings import options_of
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.settings import WAIT_MS

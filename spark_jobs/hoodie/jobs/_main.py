@@ -62,8 +62,8 @@ from hoodie.cli.maintenance import run_text
 from hoodie.errors import ConfigError, HoodieError, JobError
 from hoodie.jobs._output import Output, earlier_result, kept_by, request_text
 from hoodie.progress import ProgressCallback
-from hoodie.services.catalogue import public
 from hoodie.services.description import Service
+from hoodie.services.registry import public
 from hoodie.signals import terminated_by_signal
 from hoodie.source import Source
 from hoodie.source.fingerprint import partition_source, statement_source, token_metadata, transform_source

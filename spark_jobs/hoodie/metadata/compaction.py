@@ -25,8 +25,8 @@ from hoodie.format.log_data import hfile_of, read_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.deltacommit import committed
 from hoodie.metadata.instants import Own
-from hoodie.metadata.lost_blocks import check_no_lost_blocks
 from hoodie.metadata.merging import Changes, FileNames, LastRecords, Statistics, merge, recoded
+from hoodie.metadata.missing_log_blocks import check_no_lost_blocks
 from hoodie.metadata.record_schema import is_current, record_schema
 from hoodie.metadata.records.files import FILES
 from hoodie.metadata.table import Partition, naming

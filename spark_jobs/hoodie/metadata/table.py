@@ -26,7 +26,7 @@ from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.format.names import HFILE, join
 from hoodie.metadata.instants import lacking, shown_blocks
 from hoodie.metadata.keys import file_groups
-from hoodie.metadata.lost_blocks import check_no_lost_blocks
+from hoodie.metadata.missing_log_blocks import check_no_lost_blocks
 from hoodie.metadata.record_schema import check_columns, joined
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef

@@ -28,9 +28,9 @@ from hoodie.metadata.archiving import archive
 from hoodie.metadata.cleaning import clean, finish_cleans
 from hoodie.metadata.compaction import compact, finish_compactions
 from hoodie.metadata.deltacommit import Fill, write_deltacommit
-from hoodie.metadata.making import make_filled, make_partitions
+from hoodie.metadata.initialization import make_filled, make_partitions
 from hoodie.metadata.record_spool import RecordSpool
-from hoodie.metadata.rolling_back import finish_rollbacks, roll_back, roll_back_pending
+from hoodie.metadata.rollback import finish_rollbacks, roll_back, roll_back_pending
 from hoodie.metadata.table import Partition
 from hoodie.metadata.written_table import DEFAULT, Upkeep, WrittenTable
 from hoodie.table.handle import Table

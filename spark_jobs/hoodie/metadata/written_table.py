@@ -24,8 +24,8 @@ from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.clock import FORMAT_DIGITS, new_instant_time
-from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.models.mapper import AvroFile
 from hoodie.timeline.store import TimelineStore, begin_instant, create_instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime

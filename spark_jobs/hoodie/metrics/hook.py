@@ -19,7 +19,7 @@ from hoodie.metrics.settings import HOST, JOB, LABELS, ON, PORT, PREFIX, PUSHGAT
 from hoodie.post import address, post
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import NO_COMMIT, CommitMetadata, RuntimeStats, WriteStat
-from hoodie.timeline.completed import deleted_files
+from hoodie.timeline.instant_metadata import deleted_files
 
 _COMPACT = "COMPACT"
 

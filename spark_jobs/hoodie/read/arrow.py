@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute
 
-from hoodie.codec.ahead import side_by_side
+from hoodie.codec.prefetch import side_by_side
 from hoodie.config.cores import usable_cores
 from hoodie.config.key import Config
 from hoodie.engine.parquet_open import all_plain, parquet_format

@@ -25,9 +25,9 @@ from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, without_meta
 from hoodie.read.changes import SCHEMA, Change, ChangeView, How, just_before
 from hoodie.read.file_slice import read_slice, rows_of_keys
+from hoodie.read.key_join import Bools, Ints
 from hoodie.read.log_merge import SliceContext, merged_log
-from hoodie.read.matching import Bools, Ints
-from hoodie.read.retained import gone
+from hoodie.read.readable_range import gone
 from hoodie.storage import Storage
 from hoodie.table.log_scan import scan_slice
 from hoodie.table.view import FileSlice

@@ -21,7 +21,7 @@ from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.query import Query, QueryType
-from hoodie.read.retained import check_known_since, gone, last_before_hole, to_be_cleaned
+from hoodie.read.readable_range import check_known_since, gone, last_before_hole, to_be_cleaned
 from hoodie.read.settings import (
     FROM_PATH,
     HOLES_POLICY,

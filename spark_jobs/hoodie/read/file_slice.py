@@ -15,13 +15,13 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from hoodie.codec.ahead import ahead
+from hoodie.codec.prefetch import ahead
 from hoodie.engine.packing import together
 from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
 from hoodie.format.internal_schema import stored_batches
 from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.read.key_join import Merged, Part, Places, live, looked_at, merge_batch, replacement
 from hoodie.read.log_merge import SliceContext, merged_log
-from hoodie.read.matching import Merged, Part, Places, live, looked_at, merge_batch, replacement
 from hoodie.storage import Storage
 from hoodie.table.log_scan import SMALL, LogScan, scan_slice
 from hoodie.table.skeleton import open_base

@@ -26,7 +26,7 @@ from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge import DELETED_COLUMN, Merger
-from hoodie.read.matching import Bools, Ints, Part
+from hoodie.read.key_join import Bools, Ints, Part
 from hoodie.read.spill import SpilledRows, SpillFolder, map_rows, part_count, read_spilled
 from hoodie.storage import Storage
 from hoodie.table.log_scan import LogScan, contents, instant_of

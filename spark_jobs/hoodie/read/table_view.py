@@ -23,7 +23,7 @@ from hoodie.read.partition_values import PathColumns
 from hoodie.read.predicate import ANY, Node
 from hoodie.read.pruning import possible, possible_folder
 from hoodie.read.query import Query, QueryType
-from hoodie.read.retained import check_begin, last_before_hole, retained
+from hoodie.read.readable_range import check_begin, last_before_hole, retained
 from hoodie.read.settings import (
     DATA_SKIPPING,
     FROM_PATH,

@@ -11,11 +11,7 @@ from hoodie.metadata.queries import Unusable
 from hoodie.metadata.table import MetadataTable
 from hoodie.read.settings import VERIFY_FILES, VERIFY_WRITTEN
 from hoodie.storage import Storage
-from hoodie.table.handle import Table
-from hoodie.table.properties import TableProperties
-from hoodie.table.undone import published_undone, undone_instants
-from hoodie.table.view import FileSlice, Listing, TimelineView, merged_slices
-from hoodie.table.written import (
+from hoodie.table.committed_files import (
     SMALLEST,
     UNKNOWN,
     WrittenFile,
@@ -26,6 +22,10 @@ from hoodie.table.written import (
     written_partitions,
     wrong_in,
 )
+from hoodie.table.handle import Table
+from hoodie.table.properties import TableProperties
+from hoodie.table.rolled_back import published_undone, undone_instants
+from hoodie.table.view import FileSlice, Listing, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.time import REQUESTED
 

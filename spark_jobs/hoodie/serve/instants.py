@@ -31,7 +31,7 @@ from hoodie.timeline.archived import ArchivedEntry, archive_files, read_archived
 from hoodie.timeline.clock import instant_millis, parse_instant
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from hoodie.timeline.taken_back import TakenBack
+from hoodie.timeline.rolled_back_commit import TakenBack
 from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.timeline.tokens import TaskRun
 

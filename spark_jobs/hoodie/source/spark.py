@@ -22,10 +22,10 @@ from hoodie.engine.session import lacks_file_system, no_file_system
 from hoodie.errors import ConfigError, HoodieError, InputError
 from hoodie.format.schema import is_list
 from hoodie.source import Format, Source
-from hoodie.source.bad_rows import SCHEMA, BadRows, Required, Screened, record_texts
 from hoodie.source.csv_file import check_no_lines_in_values
 from hoodie.source.ddl import ddl, quoted
 from hoodie.source.record_files import RecordFile, record_files
+from hoodie.source.rejected_records import SCHEMA, BadRows, Required, Screened, record_texts
 from hoodie.source.spark_text import (
     ALL_FILES,
     check_folder_columns,
@@ -348,7 +348,7 @@ _BAD = "file string, position bigint, record string, error string"
 
 
 def screened(source: Source, spark: Any, known: pa.Schema | None, required: Required, limit: int) -> Screened:
-    """As hoodie.source.screening does it. Positions are not known, nor the text of a record that could be
+    """As hoodie.source.validation does it. Positions are not known, nor the text of a record that could be
     read: it is shown as JSON.
     """
     if source.transform:

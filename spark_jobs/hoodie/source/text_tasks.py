@@ -19,11 +19,11 @@ from hoodie.codec.arrays import pc
 from hoodie.engine.streams import widened
 from hoodie.errors import HoodieError
 from hoodie.source import Format, Source
-from hoodie.source.bad_rows import BadRows, Required
 from hoodie.source.csv_file import CsvFile, Dialect
 from hoodie.source.folders import FolderColumn
-from hoodie.source.screening import Screen
+from hoodie.source.rejected_records import BadRows, Required
 from hoodie.source.text import JsonFile, TextFile, settled
+from hoodie.source.validation import Screen
 from hoodie.storage import normalize
 
 #: what is asked of Spark's reader of text

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 
 from hoodie.errors import ConfigError, JobError, NotRetained, TableError
 from hoodie.read.query import Query, QueryType
-from hoodie.read.retained import check_begin, last_before_hole
+from hoodie.read.readable_range import check_begin, last_before_hole
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.spark.options import CHECKPOINT, IDENTIFIER, START, Reading, StreamReading, StreamWriting
 from hoodie.spark.scan import planned

@@ -32,9 +32,9 @@ from hoodie.config.key import Config
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, ConfigError, Fenced, HoodieError, StorageError, TableError
 from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Output, Storage, settings
-from hoodie.storage.contained import check_name, check_not_root
 from hoodie.storage.failure import BeyondEnd
-from hoodie.storage.ranged import TAIL_BYTES, RangedInput, SentOutput
+from hoodie.storage.path_guard import check_name, check_not_root
+from hoodie.storage.range_reader import TAIL_BYTES, RangedInput, SentOutput
 from hoodie.storage.webhdfs_client import Client, Cluster, Status, TooLarge, Upload, client_of
 from hoodie.storage.webhdfs_errors import Failure, Unsure
 

@@ -6,7 +6,7 @@ and the parents of folders that were made. Hadoop's `.crc` side file of a replac
 first, else JVM readers fail on the checksum.
 
 With a `root`, a table's folder, nothing outside it is touched, no link is followed, and files are regular
-ones (`hoodie.storage.contained`): a pipe or a device would hang the reader or fill its memory.
+ones (`hoodie.storage.path_guard`): a pipe or a device would hang the reader or fill its memory.
 
 A temporary that `sweep_partial` took away fails its own write (Fenced) instead of being made anew: a
 writer that slept while another one repaired the table can't publish what it had prepared.
@@ -30,8 +30,8 @@ from hoodie.config.key import Config
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, Fenced, StorageError, TableError
 from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Found, Output, Storage
-from hoodie.storage.contained import Contained, shared, special
 from hoodie.storage.exclusive import LOCK_SUFFIX, Way, locked, sweep, take
+from hoodie.storage.path_guard import Contained, shared, special
 
 TMP_SUFFIX = PARTIAL_SUFFIX
 _TREE_ATTEMPTS = 10

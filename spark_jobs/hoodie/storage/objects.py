@@ -24,7 +24,6 @@ from hoodie.config.key import Config
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, ConfigError, StorageError, TableError
 from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Output, Storage, settings
-from hoodie.storage.contained import check_name, check_not_root
 from hoodie.storage.failure import BeyondEnd
 from hoodie.storage.object_client import (
     Bucket,
@@ -36,6 +35,7 @@ from hoodie.storage.object_client import (
     unconditional,
 )
 from hoodie.storage.object_files import ObjectInput, ObjectOutput
+from hoodie.storage.path_guard import check_name, check_not_root
 
 #: of an object's metadata; a name that each store takes
 _TOKEN = "hoodietoken"

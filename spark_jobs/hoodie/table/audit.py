@@ -22,10 +22,7 @@ from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import join
 from hoodie.storage import Storage
-from hoodie.table.handle import Table
-from hoodie.table.skeleton import open_base
-from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView, file_slices, merged_slices
-from hoodie.table.written import (
+from hoodie.table.committed_files import (
     UNKNOWN,
     WrittenFile,
     Wrong,
@@ -34,6 +31,9 @@ from hoodie.table.written import (
     latest_written,
     wrong_in,
 )
+from hoodie.table.handle import Table
+from hoodie.table.skeleton import open_base
+from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView, file_slices, merged_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import read_archived
 from hoodie.timeline.instant import Action, Instant, State

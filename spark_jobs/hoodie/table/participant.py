@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from hoodie.table.handle import Table
-from hoodie.timeline.completed import Metadata, deleted_files, instants_undone
 from hoodie.timeline.instant import Instant
+from hoodie.timeline.instant_metadata import Metadata, deleted_files, instants_undone
 from hoodie.timeline.models.rollback import InstantInfo
 
 

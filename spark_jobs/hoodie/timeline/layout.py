@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 
 from hoodie.config.versions import LayoutVersion
 from hoodie.format.names import META_FOLDER
-from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.time import InstantTime
 
 

@@ -18,8 +18,8 @@ from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import ConflictError, TableError
 from hoodie.storage import Check, Storage
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Instant, State
+from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.models.clustering import RequestedReplace
 from hoodie.timeline.time import InstantTime

@@ -16,7 +16,7 @@ from hoodie.format.log_data import encode_data_block
 from hoodie.format.log_delete import DeleteRecords, encode_delete_block
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge.ordering import column
-from hoodie.read.matching import Bools, Part
+from hoodie.read.key_join import Bools, Part
 from hoodie.table.view import FileSlice
 from hoodie.timeline.time import InstantTime
 from hoodie.write.cdc import LogFiles

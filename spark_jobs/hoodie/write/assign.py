@@ -49,11 +49,11 @@ from hoodie.write.blobs import (
     values,
 )
 from hoodie.write.context import LEADING, PARTITION_CODE, WriteContext
-from hoodie.write.hits import Hits
 from hoodie.write.incoming import CHUNK_ROWS, chunk_bytes, travelling
-from hoodie.write.log_keys import logged_keys
-from hoodie.write.moves import decide
+from hoodie.write.log_only_keys import logged_keys
+from hoodie.write.partition_updates import decide
 from hoodie.write.plan import WritePlan
+from hoodie.write.record_locations import Hits
 from hoodie.write.stage import grouped
 from hoodie.write.tagging import BlobId, Tags
 from hoodie.write.workload import Assignment, WorkloadProfile

@@ -36,7 +36,7 @@ from hoodie.format.settings import (
     Codec,
 )
 from hoodie.metadata.partitions.column_ranges import LogRanges
-from hoodie.read.matching import Merged
+from hoodie.read.key_join import Merged
 from hoodie.read.settings import MERGE_BUDGET
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker

@@ -32,7 +32,7 @@ from hoodie.errors import HoodieError, InputError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index import Scope
 from hoodie.merge import Merger
-from hoodie.read.matching import Part
+from hoodie.read.key_join import Part
 from hoodie.read.spill import SpilledRows, SpillFolder, map_rows, part_count, read_spilled
 from hoodie.write.blobs import (
     ERROR,

@@ -34,12 +34,12 @@ from hoodie.table.handle import Table
 from hoodie.table.markers import delete_markers
 from hoodie.table.participant import Commit, Participants
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Instant
+from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.store import again, create_instant
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write import reconcile
-from hoodie.write.attempt import Attempt
+from hoodie.write.inflight import Attempt
 from hoodie.write.window import CommitWindow
 
 #: what hooks do right before an instant is published; raises nothing

@@ -13,14 +13,14 @@ from hoodie.format.meta_fields import IS_DELETED, RECORD_KEY, with_meta
 from hoodie.index import Index, PlacingIndex
 from hoodie.keygen import KeyGenerator
 from hoodie.merge import Merger
+from hoodie.read.key_join import looked_at
 from hoodie.read.log_merge import SliceContext
-from hoodie.read.matching import looked_at
 from hoodie.table.handle import TableRef
 from hoodie.table.view import TimelineView
 from hoodie.timeline.time import InstantTime
 from hoodie.write.cdc import ChangeFormat, LogFormat
 from hoodie.write.delete_keys import Duplicates
-from hoodie.write.early import EarlyDetection
+from hoodie.write.early_conflict_detection import EarlyDetection
 from hoodie.write.operation import Operation
 
 #: travels with a row: where the index found its key in the file group's base file (see index.locations)

@@ -18,9 +18,9 @@ from hoodie.table.view import FileSlice
 from hoodie.write.bulk import COMPRESSION
 from hoodie.write.operation import Operation, PlannedPartition
 from hoodie.write.plan import WritePlan
-from hoodie.write.prepared import Prepared
 from hoodie.write.settings import MAX_AMPLIFICATION
 from hoodie.write.workload import FileGroupWrite, WorkloadProfile
+from hoodie.write.write_input import Prepared
 
 
 @dataclass(frozen=True, kw_only=True)

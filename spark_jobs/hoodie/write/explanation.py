@@ -34,11 +34,11 @@ from hoodie.write.blobs import KEYS, decode_rows, raise_errors
 from hoodie.write.cost import WriteCost
 from hoodie.write.operation import PlannedPartition
 from hoodie.write.plan import WritePlan
-from hoodie.write.prepared import Prepared
 from hoodie.write.settings import MAX_AMPLIFICATION
 from hoodie.write.stage import KEY_SCHEMA
 from hoodie.write.tagging import Group, asked, list_slices
 from hoodie.write.workload import FileGroupWrite, WorkloadProfile
+from hoodie.write.write_input import Prepared
 
 #: the most file slices, and keys of a partition, that an index is asked about
 _SLICES, _KEYS = 16, 50_000

@@ -17,8 +17,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hoodie.codec.ahead import ahead
 from hoodie.codec.arrays import rows_of
+from hoodie.codec.prefetch import ahead
 from hoodie.engine.task import Task
 from hoodie.errors import TableError
 from hoodie.format.base_file import (
@@ -39,7 +39,7 @@ from hoodie.format.meta_fields import (
 )
 from hoodie.format.names import BaseFileName, join, new_file_id, new_file_prefix
 from hoodie.index import PlacingIndex
-from hoodie.read.matching import Match, Merged, Part, live, merge_batch
+from hoodie.read.key_join import Match, Merged, Part, live, merge_batch
 from hoodie.storage import Storage
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.partition import ensure_partition

@@ -8,7 +8,7 @@ import numpy as np
 
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
 from hoodie.index.locations import LOOK_UP, Positions
-from hoodie.read.matching import Part, Places
+from hoodie.read.key_join import Part, Places
 from hoodie.write.context import STORED_ROW
 
 

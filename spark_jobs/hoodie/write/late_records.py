@@ -26,7 +26,7 @@ from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge.ordering import column, stored_is_newer
-from hoodie.read.matching import Bools, Ints, Part
+from hoodie.read.key_join import Bools, Ints, Part
 from hoodie.storage import Storage
 from hoodie.table.log_scan import instant_of, scan_slice
 from hoodie.table.skeleton import open_base

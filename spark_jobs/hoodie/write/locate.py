@@ -32,8 +32,8 @@ from hoodie.table.view import FileSlice
 from hoodie.write.blobs import ERROR, HITS, KEYS, STAGED_SCHEMA, SUMMARY, decoded, error_message, message
 from hoodie.write.context import WriteContext
 from hoodie.write.delete_keys import check_no_known_keys, known_keys
-from hoodie.write.hits import Copies, Hits, again, gone, numbers, paired
-from hoodie.write.moves import find_moved
+from hoodie.write.partition_updates import find_moved
+from hoodie.write.record_locations import Copies, Hits, again, gone, numbers, paired
 from hoodie.write.settings import Known
 from hoodie.write.stage import KEY_SCHEMA, grouped
 from hoodie.write.workload import slice_from_json

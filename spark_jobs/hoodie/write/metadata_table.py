@@ -4,7 +4,7 @@ where the settings ask for that.
 Indexes of a metadata table that go, and are made again: after a restore, or where they are wrong.
 
 1. the table's properties name them as begun, and no more as ready: readers go without, 2. their folders go,
-3. they are made (hoodie.write.kept.making), and named as ready, 4. the properties name none as begun. A kill,
+3. they are made (hoodie.write.metadata_partitions.initialization), and named as ready, 4. the properties name none as begun. A kill,
 or an instant that is pending, leaves their names in the properties, by which the next writer goes on. Only
 the process that has the table for itself calls this.
 """
@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from hoodie.codec.ahead import ahead
+from hoodie.codec.prefetch import ahead
 from hoodie.concurrency.gate import is_optimistic
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, HoodieError, TableError, TableNotFound
@@ -40,10 +40,15 @@ from hoodie.timeline.models.clean import CleanMetadata
 from hoodie.timeline.models.indexing import IndexMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.models.savepoint import SavepointMetadata
-from hoodie.write.kept import Changed, KeptPartition
-from hoodie.write.kept.footers import written
-from hoodie.write.kept.making import drop_partitions, fill_from_footers, make_partitions, take_out
-from hoodie.write.kept.partitions import (
+from hoodie.write.metadata_partitions import Changed, KeptPartition
+from hoodie.write.metadata_partitions.footers import written
+from hoodie.write.metadata_partitions.initialization import (
+    drop_partitions,
+    fill_from_footers,
+    make_partitions,
+    take_out,
+)
+from hoodie.write.metadata_partitions.registry import (
     ASKED_TO_GO,
     asks_for_index,
     begun_partitions,
@@ -136,7 +141,7 @@ class MetadataTableRemoval(MetadataTableParticipant):
 class MetadataTableUpdate(MetadataTableParticipant):
     """Follows a commit by a deltacommit of the same instant in the metadata table, before it is published:
     readers count both or none (hoodie.metadata.instants). What is in its partitions is of
-    `hoodie.write.kept`. Where the settings say nothing of a metadata table a table without commits gets one,
+    `hoodie.write.metadata_partitions`. Where the settings say nothing of a metadata table a table without commits gets one,
     and others stay as they are: one that is there is kept.
 
     One process at a time may change more than that of a metadata table: that which has the table for itself

@@ -44,12 +44,12 @@ from hoodie.timeline.instant import Action
 from hoodie.write.cdc import ChangeFormat, LogFormat
 from hoodie.write.context import WriteContext
 from hoodie.write.delete_keys import Duplicates, dropping_inserts, keys_to_delete, unseen_copies
-from hoodie.write.derived import check_self_overwrite, is_flagged
-from hoodie.write.early import EarlyDetection
-from hoodie.write.kept.column_stats import reported_columns
+from hoodie.write.early_conflict_detection import EarlyDetection
 from hoodie.write.key_encoding import with_key_encoding
+from hoodie.write.metadata_partitions.column_stats import reported_columns
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.replace import overwriting
+from hoodie.write.self_referencing import check_self_overwrite, is_flagged
 from hoodie.write.settings import (
     ARCHIVE_FOLDER,
     BULK_PARALLELISM,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from hoodie.table import properties
 from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
-from hoodie.table.undone import names_missing_files, published_late
+from hoodie.table.rolled_back import names_missing_files, published_late
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.token_store import swept_folders

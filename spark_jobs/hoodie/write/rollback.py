@@ -44,8 +44,8 @@ from hoodie.timeline.models.rollback import (
     RollbackPlan,
     RollbackRequest,
 )
+from hoodie.timeline.rolled_back_commit import TakenBack
 from hoodie.timeline.store import begin_instant
-from hoodie.timeline.taken_back import TakenBack
 from hoodie.timeline.time import InstantTime
 from hoodie.write.commit import Commits
 from hoodie.write.reconcile import files_of

@@ -35,8 +35,8 @@ from hoodie.write.blobs import (
     raise_errors,
 )
 from hoodie.write.context import WriteContext
-from hoodie.write.hits import Copies
 from hoodie.write.locate import LocateKeys, MergeHits, RouteKeys, Unit, located_bytes
+from hoodie.write.record_locations import Copies
 from hoodie.write.settings import Known
 from hoodie.write.stage import check_apart, check_partition
 from hoodie.write.workload import Parallelism, WorkloadProfile, balance_weights, slice_to_json

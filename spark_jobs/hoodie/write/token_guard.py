@@ -21,7 +21,7 @@ from hoodie.merge import Merger
 from hoodie.merge.settings import PRECOMBINE_FIELD
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
-from hoodie.table.undone import undone_instants
+from hoodie.table.rolled_back import undone_instants
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.token_index import interval_of

@@ -49,16 +49,16 @@ from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import instant_millis, new_instant_time
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
-from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.models.clustering import RequestedReplace
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write import rollback
-from hoodie.write.attempt import Attempt, ServiceAttempt, WriteAttempt
 from hoodie.write.commit import Announce, Commits, Validate
 from hoodie.write.hash_rings import HashRings
+from hoodie.write.inflight import Attempt, ServiceAttempt, WriteAttempt
 from hoodie.write.metadata_table import metadata_table_participant
 from hoodie.write.repair import Repair
 from hoodie.write.window import CommitWindow, unaware_writes

@@ -18,8 +18,8 @@ from hoodie.config.key import Config, Key
 from hoodie.engine import Engine
 from hoodie.errors import ConfigError, ValidationFailed
 from hoodie.progress import ProgressCallback
+from hoodie.read.partition_snapshot import Ask, QueryError, sql_about, state_view
 from hoodie.read.settings import SPILL_PATH
-from hoodie.read.state import Ask, QueryError, sql_about, state_view
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.commit import CommitMetadata

@@ -15,7 +15,7 @@ from hoodie.codec.arrays import whole
 from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.read.matching import Part
+from hoodie.read.key_join import Part
 from hoodie.timeline.commit import WriteStat
 from hoodie.timeline.time import InstantTime
 from hoodie.write.blobs import DELETES, ERROR, SUMMARY, decode_rows, error_message, error_of, message, values

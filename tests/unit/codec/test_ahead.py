@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from hoodie.codec.ahead import side_by_side
+from hoodie.codec.prefetch import side_by_side
 
 
 def numbers(start: int, made: list[int], ended: list[int] | None = None) -> Generator[int, None, None]:
@@ -78,7 +78,7 @@ def test_closing_ends_the_sources() -> None:
 def test_threads_end_before_the_interpreter() -> None:
     """Those, too, that wait for their reader when the program ends."""
     program = """
-from hoodie.codec.ahead import side_by_side
+from hoodie.codec.prefetch import side_by_side
 
 def source():
     try:

@@ -28,7 +28,7 @@ from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.commit import PlannedFile, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import RollbackMetadata
-from hoodie.timeline.taken_back import TAKEN_BACK_KEY, TakenBack
+from hoodie.timeline.rolled_back_commit import TAKEN_BACK_KEY, TakenBack
 from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import RUN_KEY, TOKEN_KEY
 from tests.airflow.timelines import WrittenTimeline

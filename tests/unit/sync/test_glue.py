@@ -19,8 +19,8 @@ from hoodie.config.key import Config
 from hoodie.errors import ConfigError, ServiceError, StorageError
 from hoodie.services.sync.run import SyncResult
 from hoodie.sync.hive.catalog import EntryChange
+from hoodie.sync.hive.desired_entry import INPUT, Column, Entry
 from hoodie.sync.hive.glue import GlueCatalog
-from hoodie.sync.hive.wanted import INPUT, Column, Entry
 from hoodie.sync.settings import TOOL, Tool
 from tests.support.glue import REGION, SECRETS, options_at
 

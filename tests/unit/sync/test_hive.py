@@ -21,7 +21,7 @@ from hoodie.sync.hive.catalog import (
     entry_change,
     partition_change,
 )
-from hoodie.sync.hive.wanted import (
+from hoodie.sync.hive.desired_entry import (
     INPUT,
     OUTPUT,
     REALTIME_INPUT,

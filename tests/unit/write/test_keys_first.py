@@ -76,7 +76,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoodie.write.keys_first.BLOCK_ROWS", 70)
+    monkeypatch.setattr("hoodie.write.key_staging.BLOCK_ROWS", 70)
 
 
 def load(
@@ -270,7 +270,7 @@ def test_rows_that_have_to_be_looked_at_are_staged(
 
 
 def test_answers_that_are_too_many_to_be_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoodie.write.prepared.FEW_BYTES", 100)
+    monkeypatch.setattr("hoodie.write.write_input.FEW_BYTES", 100)
     engine = Apart()
     load(engine, parts(BATCHES[0]), tmp_path / "t")
     assert engine.rows == 0, "a new table has no stored keys"

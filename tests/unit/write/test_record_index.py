@@ -69,8 +69,8 @@ def test_a_new_table_has_one(tmp_path: Path, templates: Templates, kind: str) ->
 @pytest.mark.parametrize("kind", full_but({MERGE_ON_READ}, TYPES))
 def test_a_table_that_is_there_gets_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Of all keys that a query shows, also those that only logs have, in chunks."""
-    monkeypatch.setattr("hoodie.write.kept.record_index._CHUNK_ROWS", 7)
-    monkeypatch.setattr("hoodie.write.kept.record_index._SIDE_BY_SIDE_ROWS", 10)
+    monkeypatch.setattr("hoodie.write.metadata_partitions.record_index._CHUNK_ROWS", 7)
+    monkeypatch.setattr("hoodie.write.metadata_partitions.record_index._SIDE_BY_SIDE_ROWS", 10)
     history = Undone(tmp_path / "t", kind)
     for version in range(1, 4):
         history.change(version)

@@ -22,7 +22,7 @@ from hoodie.table.heartbeat import heartbeat_folder, heartbeat_path
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.write.attempt import ServiceAttempt
+from hoodie.write.inflight import ServiceAttempt
 from hoodie.write.transaction import Transaction
 from tests.support.objects import SCHEME, Objects, stored
 from tests.support.storages import registered

@@ -49,8 +49,8 @@ from hoodie.table.view import FileSlice, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
+from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.models.restore import RestoreMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
 

@@ -49,7 +49,7 @@ from hoodie.table import properties, table_schema
 from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
-from hoodie.table.undone import undone_instants
+from hoodie.table.rolled_back import undone_instants
 from hoodie.text import plural
 from hoodie.timeline import token_store
 from hoodie.timeline.active import META_FOLDER, Timeline, meta_path

@@ -26,11 +26,11 @@ from hoodie.services.planned import RewrittenPlan
 from hoodie.services.rewrite_slices import PlanSlice, RewriteContext, rewrite_context, run_tasks
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
+from hoodie.table.committed_files import is_named
 from hoodie.table.features import ROWS, check_features
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
 from hoodie.table.view import FileSlice, TimelineView, file_slices
-from hoodie.table.written import is_named
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import RuntimeStats, WriteStat, stats_by_partition
 from hoodie.timeline.instant import Action, Instant, State

@@ -9,7 +9,7 @@ is rebuilt is named as begun meanwhile, so that after a kill the next writer mak
 Indexes built beside writers: an `indexing` instant on the table's timeline, as of Apache Hudi's indexer.
 
 `schedule_indexing` puts the plan there. `execute_indexing` takes the table twice for a moment, for its list
-of files and at the end (hoodie.write.kept.beside); writers go on in between. The plan stays `requested` until
+of files and at the end (hoodie.write.metadata_partitions.async_indexer); writers go on in between. The plan stays `requested` until
 then, so that after a kill it waits as before, for this or for Apache Hudi's indexer. At the end: the inflight
 file, the indexes, their names in the table's properties, the completed instant. A kill between these leaves a
 plan that the same call finishes.
@@ -45,10 +45,10 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.indexing import IndexMetadata, IndexPlan, IndexTarget
 from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import NO_TIME, InstantTime
-from hoodie.write.kept import KeptPartition
-from hoodie.write.kept.beside import MakingBeside
-from hoodie.write.kept.making import drop_partitions, make_partitions
-from hoodie.write.kept.partitions import ASKED_TO_GO, KEPT_PARTITIONS, kept_partitions
+from hoodie.write.metadata_partitions import KeptPartition
+from hoodie.write.metadata_partitions.async_indexer import MakingBeside
+from hoodie.write.metadata_partitions.initialization import drop_partitions, make_partitions
+from hoodie.write.metadata_partitions.registry import ASKED_TO_GO, KEPT_PARTITIONS, kept_partitions
 from hoodie.write.metadata_table import begin_remaking, drop_metadata_table, finish_remaking
 from hoodie.write.transaction import Transaction
 

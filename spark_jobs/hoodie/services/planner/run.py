@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hoodie.errors import ConfigError, HoodieError, JobError
-from hoodie.services.catalogue import planned
 from hoodie.services.planner.entry import PlannerEntry
+from hoodie.services.registry import planned
 from hoodie.services.request import Request, RewriteRequest, ServicesRequest
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable, check_retention

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, NotRetained, TableError
 from hoodie.format.names import join
-from hoodie.read.retained import Past, needs_as_of
+from hoodie.read.readable_range import Past, needs_as_of
 from hoodie.services.clean.plan import last_clean
 from hoodie.services.clean.policy import pending_files, pending_plans
 from hoodie.services.results import ServiceResult, about

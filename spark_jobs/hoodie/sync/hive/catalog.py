@@ -15,7 +15,7 @@ from typing import ClassVar, TypeVar
 from hoodie.config.key import Config
 from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError, SchemaError, TableMismatch
-from hoodie.sync.hive.wanted import (
+from hoodie.sync.hive.desired_entry import (
     COMMIT_TIME,
     OUTPUT,
     PROVIDER,

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from hoodie.config.key import Config
 from hoodie.errors import StorageError
 from hoodie.sync.hive.catalog import Catalog, EntryChange, Stored, Values, batches
+from hoodie.sync.hive.desired_entry import OUTPUT, SERDE, Column, Entry
 from hoodie.sync.hive.glue_requests import LEFT_OUT, NOT_THERE, THERE, TITLE, Requests, check
-from hoodie.sync.hive.wanted import OUTPUT, SERDE, Column, Entry
 from hoodie.sync.settings import (
     BATCH,
     GLUE_ALL_READS,

@@ -14,7 +14,7 @@ from hoodie.config.key import Config
 from hoodie.errors import StorageError
 from hoodie.metastore.connection import Ask, Refused, Server, Unreachable, connected, server, types
 from hoodie.sync.hive.catalog import Catalog, EntryChange, Stored, Values, batches
-from hoodie.sync.hive.wanted import OUTPUT, SERDE, Column, Entry
+from hoodie.sync.hive.desired_entry import OUTPUT, SERDE, Column, Entry
 from hoodie.sync.settings import ANSWER_MS, BATCH, URIS
 
 _WANTED = "sync with Hive's metastore"

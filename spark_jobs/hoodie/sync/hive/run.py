@@ -27,7 +27,7 @@ from hoodie.sync.hive.catalog import (
     entry_change,
     partition_change,
 )
-from hoodie.sync.hive.wanted import COMMIT_TIME, COMPLETION_TIME, Entry, Wanted, wanted
+from hoodie.sync.hive.desired_entry import COMMIT_TIME, COMPLETION_TIME, Entry, Wanted, wanted
 from hoodie.sync.settings import CONDITIONAL, CREATE_DATABASE, INCREMENTAL, LOCATION
 from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE

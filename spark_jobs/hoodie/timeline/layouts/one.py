@@ -7,8 +7,8 @@ from typing import Any
 
 from hoodie.config.versions import LayoutVersion
 from hoodie.timeline.commit import CommitMetadata, json_object
-from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import Action, Instant, State, is_time
+from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.time import InstantTime
 

@@ -14,8 +14,8 @@ from hoodie.config.versions import LayoutVersion
 from hoodie.errors import TableError
 from hoodie.format.names import META_FOLDER
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, json_object
-from hoodie.timeline.completed import Metadata
 from hoodie.timeline.instant import COMPLETES_AS, Action, Instant, State, in_order, is_time
+from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.time import InstantTime
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hoodie.format.names import file_id, file_name, instant_time, relative_path
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.mapper import NOT_STORED, AvroFile, AvroRecord, avro, each
-from hoodie.timeline.taken_back import TAKEN_BACK_KEY, TakenBack
+from hoodie.timeline.rolled_back_commit import TAKEN_BACK_KEY, TakenBack
 from hoodie.timeline.time import NO_TIME, InstantTime
 
 

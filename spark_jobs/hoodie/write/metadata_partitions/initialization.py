@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from hoodie.codec.ahead import ahead
+from hoodie.codec.prefetch import ahead
 from hoodie.config.key import Config
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.metadata.files import MetadataListing
@@ -29,8 +29,8 @@ from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.time import InstantTime
-from hoodie.write.kept import KeptPartition, Making
-from hoodie.write.kept.footers import DataFile, Files, footers, listed
+from hoodie.write.metadata_partitions import KeptPartition, Making
+from hoodie.write.metadata_partitions.footers import DataFile, Files, footers, listed
 
 
 def make_partitions(

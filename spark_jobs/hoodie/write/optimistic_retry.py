@@ -13,8 +13,8 @@ from hoodie.errors import CommitConflict, ConfigError
 from hoodie.format.names import BaseFileName
 from hoodie.index.settings import BUCKET_ENGINE, INDEX_CLASS, INDEX_TYPE, BucketEngine, IndexType
 from hoodie.progress import ProgressCallback
+from hoodie.table.committed_files import is_named
 from hoodie.table.handle import Table
-from hoodie.table.written import is_named
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.instant import Action
 from hoodie.write.plan import WritePlan

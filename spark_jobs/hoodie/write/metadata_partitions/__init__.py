@@ -1,6 +1,6 @@
 """The protocol of a partition of the metadata table that writes and services keep up to date.
 
-A module a partition; `hoodie.write.kept.partitions` names them. `hoodie.write.metadata_table` calls them.
+A module a partition; `hoodie.write.metadata_partitions.registry` names them. `hoodie.write.metadata_table` calls them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hoodie.table.participant import Commit
 from hoodie.table.table_schema import TableSchema
 from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata
 from hoodie.timeline.time import InstantTime
-from hoodie.write.kept.footers import BaseFooter, Files
+from hoodie.write.metadata_partitions.footers import BaseFooter, Files
 
 
 def schema_of(table: Table) -> str | None:

@@ -48,8 +48,8 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Kind
 from hoodie.timeline.models.clustering import OPERATION as CLUSTERING
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
-from hoodie.write.kept import Changed, KeptPartition, Making, Moment
-from hoodie.write.kept.footers import Files
+from hoodie.write.metadata_partitions import Changed, KeptPartition, Making, Moment
+from hoodie.write.metadata_partitions.footers import Files
 
 #: keys of one chunk of records
 _CHUNK_ROWS = 1 << 18

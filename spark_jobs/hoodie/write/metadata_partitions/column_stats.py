@@ -27,8 +27,8 @@ from hoodie.table.handle import Table
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
-from hoodie.write.kept import Changed, KeptPartition, Making, Moment
-from hoodie.write.kept.footers import BaseFooter, Files, is_base
+from hoodie.write.metadata_partitions import Changed, KeptPartition, Making, Moment
+from hoodie.write.metadata_partitions.footers import BaseFooter, Files, is_base
 
 #: records of deleted files that are made at a time
 _TOGETHER = 50_000

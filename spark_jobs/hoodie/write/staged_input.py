@@ -4,7 +4,7 @@ Kept between attempts: the rows in blobs and their keys, as the first pass stage
 the index needs that; what the driver counted; the engine with its limits. Each attempt has its own plan,
 listing, tags, file ids, instant, heartbeat, markers, conflict window and participants (metadata table,
 indexes outside): these depend on what the table has then. Rows that are not staged, as they are cheap to
-compute again (hoodie.write.prepared), are computed again.
+compute again (hoodie.write.write_input), are computed again.
 
 The end frees all. A process that is killed leaves nothing of it in the table or beside it: the local engine
 spills to files without names, Spark's blocks end with its session.

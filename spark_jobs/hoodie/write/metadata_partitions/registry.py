@@ -9,11 +9,11 @@ from hoodie.metadata.state import begun_indexes, indexes_under_way
 from hoodie.metadata.table import Partition
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
-from hoodie.write.kept import KeptPartition
-from hoodie.write.kept.bloom_filters import BloomFiltersPartition
-from hoodie.write.kept.column_stats import ColumnStatsPartition
-from hoodie.write.kept.files import FilesPartition
-from hoodie.write.kept.record_index import RecordIndexPartition
+from hoodie.write.metadata_partitions import KeptPartition
+from hoodie.write.metadata_partitions.bloom_filters import BloomFiltersPartition
+from hoodie.write.metadata_partitions.column_stats import ColumnStatsPartition
+from hoodie.write.metadata_partitions.files import FilesPartition
+from hoodie.write.metadata_partitions.record_index import RecordIndexPartition
 
 #: in the order in which they are made
 KEPT_PARTITIONS: tuple[KeptPartition, ...] = (

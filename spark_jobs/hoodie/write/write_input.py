@@ -30,10 +30,7 @@ from hoodie.write.blobs import (
     raise_errors,
 )
 from hoodie.write.bulk import bulk_assignment
-from hoodie.write.counted import CountedPlan, Way, WriteRows
-from hoodie.write.direct import DirectPlan
-from hoodie.write.first_pass import FirstPass, StagedRows, first_pass
-from hoodie.write.keys_first import (
+from hoodie.write.key_staging import (
     Answers,
     PlaceNumberedAgain,
     PlaceRowsAgain,
@@ -43,6 +40,9 @@ from hoodie.write.keys_first import (
     sent_bytes,
 )
 from hoodie.write.plan import WritePlan
+from hoodie.write.row_group_insert import DirectPlan
+from hoodie.write.staged_input import FirstPass, StagedRows, first_pass
+from hoodie.write.streaming_insert import CountedPlan, Way, WriteRows
 from hoodie.write.tagging import FEW_BYTES, Tags, list_slices, tagged
 from hoodie.write.workload import Assignment, Parallelism, WorkloadProfile, assign
 from hoodie.write.write_task import WriteFileGroups

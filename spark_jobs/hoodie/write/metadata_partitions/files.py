@@ -11,8 +11,8 @@ from hoodie.metadata.table import Partition
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.models.clean import CleanMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
-from hoodie.write.kept import Changed, KeptPartition, Making
-from hoodie.write.kept.footers import Files
+from hoodie.write.metadata_partitions import Changed, KeptPartition, Making
+from hoodie.write.metadata_partitions.footers import Files
 
 
 class FilesPartition(KeptPartition):

@@ -15,7 +15,7 @@ from hoodie.format.names import join
 from hoodie.table.handle import Table
 from hoodie.table.markers import delete_markers
 from hoodie.table.participant import Participants
-from hoodie.table.undone import is_undone, names_missing_files
+from hoodie.table.rolled_back import is_undone, names_missing_files
 from hoodie.timeline.active import meta_path
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State

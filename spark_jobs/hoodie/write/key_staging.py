@@ -36,10 +36,9 @@ from hoodie.merge.ordering import OrderedRows
 from hoodie.write.assign import PlaceTagged, Staged, changed
 from hoodie.write.blobs import STAGED_SCHEMA, SUMMARY, Blob, error_message, in_batches, message
 from hoodie.write.context import PARTITION_CODE, WriteContext
-from hoodie.write.counted import always_fits, width_of
-from hoodie.write.hits import Hits
 from hoodie.write.incoming import chunk_bytes, chunks, keyed_rows, keys_of, travelling
 from hoodie.write.plan import WritePlan
+from hoodie.write.record_locations import Hits
 from hoodie.write.settings import MAX_AMPLIFICATION
 from hoodie.write.stage import (
     KEY_SCHEMA,
@@ -49,6 +48,7 @@ from hoodie.write.stage import (
     looked_up,
     names_and_codes,
 )
+from hoodie.write.streaming_insert import always_fits, width_of
 from hoodie.write.tagging import BlobId
 
 #: rows of a block

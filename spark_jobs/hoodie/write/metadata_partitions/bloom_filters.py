@@ -11,8 +11,8 @@ from hoodie.metadata.partitions.bloom_filters import Filter, filter_records
 from hoodie.metadata.records import Records
 from hoodie.metadata.settings import BLOOM_FILTER_ENABLE, BLOOM_FILTER_GROUPS
 from hoodie.metadata.table import Partition
-from hoodie.write.kept import Changed, KeptPartition, Making, Moment
-from hoodie.write.kept.footers import BaseFooter, Files, is_base
+from hoodie.write.metadata_partitions import Changed, KeptPartition, Making, Moment
+from hoodie.write.metadata_partitions.footers import BaseFooter, Files, is_base
 
 
 class BloomFiltersPartition(KeptPartition):

@@ -23,9 +23,9 @@ from hoodie.errors import ConfigError, InputError
 from hoodie.source import Format, Source, source_files
 from hoodie.source.arrow import read, text_files
 from hoodie.source.arrow_files import file_system
-from hoodie.source.bad_rows import BadRows, Required, Screened, lacking, located, record_texts
 from hoodie.source.csv_file import check_no_lines_in_values
 from hoodie.source.record_files import record_files, record_rows
+from hoodie.source.rejected_records import BadRows, Required, Screened, lacking, located, record_texts
 from hoodie.source.text import TextFile, text_rows
 
 _FILE_NAME = "__filename"

@@ -20,10 +20,16 @@ from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.table.handle import Table
 from hoodie.timeline.time import InstantTime
-from hoodie.write.kept import KeptPartition, Moment
-from hoodie.write.kept.files import FilesPartition
-from hoodie.write.kept.footers import listed
-from hoodie.write.kept.making import files_of, fill_all, fill_from_footers, making_now, name_ready
+from hoodie.write.metadata_partitions import KeptPartition, Moment
+from hoodie.write.metadata_partitions.files import FilesPartition
+from hoodie.write.metadata_partitions.footers import listed
+from hoodie.write.metadata_partitions.initialization import (
+    files_of,
+    fill_all,
+    fill_from_footers,
+    making_now,
+    name_ready,
+)
 
 
 class MakingBeside:

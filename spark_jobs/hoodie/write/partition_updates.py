@@ -20,12 +20,12 @@ from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import LOOK_UP, NOWHERE, Positions
 from hoodie.merge import Merger
 from hoodie.read.file_slice import read_slice
-from hoodie.read.matching import looked_at, with_columns
+from hoodie.read.key_join import looked_at, with_columns
 from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
 from hoodie.write.context import WriteContext
-from hoodie.write.hits import MOVED_SCHEMA, STORED_VALUES, Hits, gone, numbers, paired
+from hoodie.write.record_locations import MOVED_SCHEMA, STORED_VALUES, Hits, gone, numbers, paired
 
 
 class Stored(NamedTuple):
