@@ -147,7 +147,7 @@ class CommitFilter:
         """Does a completed instant count? None: `read`, which opens it, has no answer yet."""
         if instant.action not in self.actions:
             return False
-        kind = None if self.services else timeline.listed_kind(instant)
+        kind = None if self.services else timeline.kind_from_listing(instant)
         if kind is not None and kind.rewrites:
             return False
         unsure = kind is None and not self.services

@@ -25,7 +25,7 @@ import pyarrow.dataset as ds
 
 import hoodie
 from hoodie.config.key import Config
-from hoodie.metadata.files import MetadataListing
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.table import MetadataTable
 from hoodie.read.table_view import TableView
 from hoodie.storage import FileInfo

@@ -59,13 +59,13 @@ from hoodie.write.optimistic_retry import Attempts, check_optimistic_support
 from hoodie.write.plan import WritePlan, resolve
 from hoodie.write.reads import Reads
 from hoodie.write.replace import find_replaced, refuse_busy
-from hoodie.write.staged_input import FirstPass
+from hoodie.write.staged_input import StagedInput
 from hoodie.write.token_guard import TokenGuard, check_order
 from hoodie.write.transaction import Transaction
 from hoodie.write.validators import gate, rehearse
 from hoodie.write.window import CommitWindow
 from hoodie.write.workload import WorkloadProfile
-from hoodie.write.write_input import Prepared, prepared
+from hoodie.write.write_input import WriteInput, prepared
 
 _ATTEMPTS = 3
 
@@ -89,7 +89,7 @@ def write(
     table, hooks = Table(TableRef.of(request.path, Config.of(request.options))), Hooks()
     if request.dry_run:
         return _preview(engine, frame, request, table, progress)
-    with FirstPass(engine, frame) as first_pass:
+    with StagedInput(engine, frame) as first_pass:
         done = _committed(first_pass, request, table, hooks, progress)
     if isinstance(done, WriteResult):
         return done
@@ -107,7 +107,7 @@ class _Committed:
 
 
 def _committed(
-    first_pass: FirstPass,
+    first_pass: StagedInput,
     request: WriteRequest,
     table: Table,
     hooks: Hooks,
@@ -164,7 +164,7 @@ def _committed(
 
 
 def _attempt(
-    first_pass: FirstPass,
+    first_pass: StagedInput,
     plan: WritePlan,
     transaction: Transaction,
     progress: ProgressCallback,
@@ -182,7 +182,7 @@ def _attempt(
         try:
             _check_slices(table, plan, profile)
         except (TableBusy, TableError):
-            if transaction.takes_back():
+            if transaction.rolls_back_late_commit():
                 transaction.take()
                 raise PlanOutdated from None
             raise
@@ -282,11 +282,11 @@ def explain(
 
 
 @contextlib.contextmanager
-def _rehearsed(engine: Engine, frame: Frame, request: WriteRequest, table: Table) -> Iterator[Prepared]:
+def _rehearsed(engine: Engine, frame: Frame, request: WriteRequest, table: Table) -> Iterator[WriteInput]:
     """A write up to its begin, of which nothing is written; but for what pending services mean for it."""
     plan = resolve(table, request, _schema(engine, frame))
     _check(engine, table, plan, Hooks())
-    with FirstPass(engine, frame) as first_pass, prepared(first_pass, plan, table) as rows:
+    with StagedInput(engine, frame) as first_pass, prepared(first_pass, plan, table) as rows:
         profile = rows.profile
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
         _check_slices(table, plan, profile)
@@ -307,7 +307,7 @@ def _schema(engine: Engine, frame: Frame | None) -> pa.Schema:
     return pa.schema([]) if frame is None else engine.schema(frame)
 
 
-def _write(rows: Prepared, transaction: Transaction, progress: ProgressCallback) -> CommitMetadata:
+def _write(rows: WriteInput, transaction: Transaction, progress: ProgressCallback) -> CommitMetadata:
     plan, profile = rows.plan, rows.profile
     operation, table = plan.context.operation, transaction.table
     if transaction.repaired:

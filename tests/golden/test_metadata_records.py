@@ -13,8 +13,14 @@ from hoodie.format.hfile_records import decode_rows, schema_of
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import BaseFileName, LogFileName
-from hoodie.metadata.files import MetadataListing
-from hoodie.metadata.records.files import SCHEMA, of_clean, of_commit, of_listing, of_rollback
+from hoodie.metadata.partitions.files import (
+    SCHEMA,
+    MetadataListing,
+    of_clean,
+    of_commit,
+    of_listing,
+    of_rollback,
+)
 from hoodie.metadata.table import MetadataTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
@@ -22,7 +28,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.models.clean import CleanMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
-from hoodie.write.metadata_partitions import KeptPartition
+from hoodie.write.metadata_partitions import MetadataPartition
 from hoodie.write.metadata_partitions.bloom_filters import BloomFiltersPartition
 from hoodie.write.metadata_partitions.column_stats import ColumnStatsPartition
 from tests.support.golden import COPY_ON_WRITE, FEATURES, MERGE_ON_READ, NO_METADATA
@@ -34,7 +40,7 @@ NAMES = [name for name in [*COPY_ON_WRITE, *MERGE_ON_READ] if name not in NO_MET
 #: one with each kind of instant
 KINDS = {"cow_rollback_failed", "mor_rollback", "mor_rollback_failed", "cow_clean_commits", "all_instants"}
 STATS, BLOOM = ColumnStatsPartition(), BloomFiltersPartition()
-INDEXED: dict[str, list[KeptPartition]] = {
+INDEXED: dict[str, list[MetadataPartition]] = {
     "mdt_full_cow": [STATS, BLOOM],
     "mdt_compacted": [STATS, BLOOM],
     "cow_indexing": [STATS],
@@ -132,7 +138,7 @@ def test_a_new_metadata_table_lists_what_the_folders_have(golden_tables: Path, n
         for kept in partitions
     ],
 )
-def test_indexes_of_each_instant(golden_tables: Path, name: str, kept: KeptPartition) -> None:
+def test_indexes_of_each_instant(golden_tables: Path, name: str, kept: MetadataPartition) -> None:
     """As Apache Hudi has them, of files that were not cleaned since."""
     compared, wrong = compared_by_instant(golden_tables / "0.15.0-v6" / name / "table", kept)
     assert wrong == []

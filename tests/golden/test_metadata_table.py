@@ -19,12 +19,12 @@ import pytest
 from hoodie.errors import TableError
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import META_COLUMNS
-from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.keys import file_groups
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.partitions.record_index import LOCATIONS, file_ids, locate
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
-from hoodie.metadata.written_table import Upkeep
+from hoodie.metadata.written_table import MaintenancePolicy
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import TimelineView, file_slices
@@ -103,7 +103,7 @@ def test_our_compaction_changes_nothing(golden_tables: Path, tmp_path: Path, nam
     before = told(table)
     writer = MetadataWriter.open(table)
     assert writer is not None
-    writer.maintain(Upkeep(compact_after=1, keep_commits=3))
+    writer.maintain(MaintenancePolicy(compact_after=1, keep_commits=3))
     timeline = Table.open(f"{tmp_path}/t/.hoodie/metadata").timeline
     last = timeline.filter([Action.COMMIT], completed=True)[-1]
     assert timeline.commits()[-1] == last

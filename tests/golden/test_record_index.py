@@ -13,8 +13,8 @@ from hoodie.format.hfile_records import decode_rows, schema_of
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_delete_block
 from hoodie.format.log_file import LogFileReader
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.record_index import RECORD, SCHEMA
-from hoodie.metadata.records import Records
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.participant import Commit

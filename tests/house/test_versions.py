@@ -20,7 +20,7 @@ OTHER_VERSIONS = (HOODIE / "format", HOODIE / "codec")
 #: their file times are those of heartbeats, of reports of jobs, of files that are shown as files, and of log
 #: files that are appended to
 FILE_TIMES = (
-    TIMELINE / "files.py",
+    TIMELINE / "active.py",
     TIMELINE / "job_reports.py",
     HOODIE / "storage",
     HOODIE / "table/heartbeat.py",
@@ -80,7 +80,7 @@ def test_numbers_of_versions_are_in_one_module() -> None:
 
 
 def test_files_of_commits_are_parsed_by_the_timeline() -> None:
-    """Timeline.commit, details, intended, value; read_commit."""
+    """Timeline.commit, details, parse_state, value; read_commit."""
     found = [
         place(path, node)
         for path, tree in sources(

@@ -19,7 +19,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table as Handle
 from hoodie.timeline.active import Timeline
-from hoodie.write.metadata_partitions import KeptPartition
+from hoodie.write.metadata_partitions import MetadataPartition
 from hoodie.write.metadata_partitions.bloom_filters import BloomFiltersPartition
 from hoodie.write.metadata_partitions.column_stats import ColumnStatsPartition
 from tests.support.hudi_client import HudiServer
@@ -53,7 +53,7 @@ KEYS = {
     "hoodie.table.services.enabled": "false",
 }
 WHOLE = ("bloom_filters", "column_stats", "files")
-PARTITIONS: list[KeptPartition] = [ColumnStatsPartition(), BloomFiltersPartition()]
+PARTITIONS: list[MetadataPartition] = [ColumnStatsPartition(), BloomFiltersPartition()]
 #: tables of Apache Hudi with indexes
 GOLDEN = ["mdt_full_cow", "mdt_compacted", "cow_indexing", "idx_rli_mor", "idx_bloom"]
 META = ("_hoodie_commit_time", "_hoodie_record_key")

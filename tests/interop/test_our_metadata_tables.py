@@ -10,10 +10,10 @@ import pytest
 
 import hoodie
 from hoodie.format.names import BaseFileName
-from hoodie.metadata.files import MetadataListing
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
-from hoodie.metadata.written_table import Upkeep
+from hoodie.metadata.written_table import MaintenancePolicy
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.view import TimelineView, file_slices
@@ -111,7 +111,7 @@ class Turns:
         return instant, CommitMetadata(stats, False, written.extra_metadata, "INSERT")
 
     def insert(self, rows: list[dict[str, Any]], compact_after: int = 2) -> None:
-        self.writer.maintain(Upkeep(compact_after=compact_after, keep_commits=2))
+        self.writer.maintain(MaintenancePolicy(compact_after=compact_after, keep_commits=2))
         instant, commit = self.begin(rows)
         table = self.table
         table.store.create(instant.with_state(State.COMPLETED), commit.to_json())

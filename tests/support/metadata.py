@@ -14,11 +14,11 @@ from hoodie.format.log_data import read_data_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import LogFileName
 from hoodie.format.schema import from_avro
-from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.keys import file_key
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.column_ranges import ColumnRange, LogRanges
 from hoodie.metadata.partitions.column_stats import FileRanges, stats_records
-from hoodie.metadata.records import Records
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table

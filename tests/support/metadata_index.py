@@ -24,8 +24,7 @@ from hoodie.format.hfile_writer import HFileOptions, HFileWriter
 from hoodie.format.log_block import DATA_TYPES
 from hoodie.format.log_data import read_data_block
 from hoodie.format.log_file import LogFileReader
-from hoodie.metadata.keys import column_key, file_groups, file_key
-from hoodie.metadata.records.files import NOT_PARTITIONED
+from hoodie.metadata.keys import NOT_PARTITIONED, column_key, file_groups, file_key
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table

@@ -15,7 +15,7 @@ from hoodie.format.hfile_records import decode_rows, schema_of
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import LogFileName
-from hoodie.metadata.records import Records
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.table import Partition
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
@@ -24,7 +24,7 @@ from hoodie.table.table_schema import TableSchema
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.clean import CleanMetadata
-from hoodie.write.metadata_partitions import Changed, KeptPartition
+from hoodie.write.metadata_partitions import Changed, MetadataPartition
 from hoodie.write.metadata_partitions.footers import footers, written
 from tests.support.metadata import COLUMNS, log_records
 
@@ -32,7 +32,7 @@ STORAGE = LocalStorage()
 Values = dict[str, Any]
 
 
-def compared_by_instant(path: Path, kept: KeptPartition) -> tuple[int, list[str]]:
+def compared_by_instant(path: Path, kept: MetadataPartition) -> tuple[int, list[str]]:
     """(records that were compared, differences), of files that are there yet."""
     table = Table.open(str(path))
     theirs = _theirs(path / ".hoodie/metadata", kept.partition)
@@ -67,14 +67,14 @@ def _theirs(metadata: Path, partition: Partition) -> dict[str, Values]:
     return found
 
 
-def _ours(table: Table, instant: Instant, kept: KeptPartition) -> Values:
+def _ours(table: Table, instant: Instant, kept: MetadataPartition) -> Values:
     found: Values = {}
     for records in _records(table, instant, kept):
         found |= _by_key(records.rows, COLUMNS[kept.partition])
     return found
 
 
-def _records(table: Table, instant: Instant, kept: KeptPartition) -> Iterator[Records]:
+def _records(table: Table, instant: Instant, kept: MetadataPartition) -> Iterator[Records]:
     """A log's are of its rows: its commit does not say them."""
     metadata: Any = None
     deleted: dict[str, set[str]] = {}

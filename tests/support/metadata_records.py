@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from hoodie.codec.arrow_avro import decode_values
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.record_schema import record_schema
 from hoodie.metadata.record_spool import RecordSpool
-from hoodie.metadata.records import Records
 from hoodie.metadata.table import Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.table.handle import Table

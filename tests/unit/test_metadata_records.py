@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hoodie.errors import TableError
-from hoodie.metadata.records.files import FILES, SCHEMA, of_clean, of_commit, of_listing, of_rollback
+from hoodie.metadata.partitions.files import FILES, SCHEMA, of_clean, of_commit, of_listing, of_rollback
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.models.clean import CleanedPartition, CleanMetadata
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPartition

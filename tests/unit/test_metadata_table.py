@@ -18,8 +18,8 @@ from hoodie.format.log_data import DeleteRecords, encode_data_block, encode_dele
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.schema import from_avro
 from hoodie.format.settings import Codec
-from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.instants import lacking
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.partitions.record_index import locate
 from hoodie.metadata.table import MetadataTable
 from hoodie.storage.local import LocalStorage

@@ -13,12 +13,12 @@ import pyarrow as pa
 import pytest
 
 from hoodie.errors import TableError
-from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.instants import NEW_TABLE
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.partitions.record_index import locate
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
-from hoodie.metadata.written_table import Upkeep
+from hoodie.metadata.written_table import MaintenancePolicy
 from hoodie.storage import Output
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
@@ -36,7 +36,7 @@ from tests.support.stores import store_at
 from tests.support.tiers import full_but
 
 STORAGE = LocalStorage()
-SMALL = Upkeep(compact_after=3, keep_commits=4, keep_least=5, keep_most=7)
+SMALL = MaintenancePolicy(compact_after=3, keep_commits=4, keep_least=5, keep_most=7)
 
 
 def moment(number: int) -> str:
@@ -191,7 +191,7 @@ def test_what_was_rolled_back_stays_away(world: World) -> None:
     assert world.timeline.filter([Action.ROLLBACK])[0].time == f"{by}006"
     assert not world.writer.rollback(failed.time, InstantTime(world.tick()))
     world.commit({"p": {"c": 2}})
-    world.writer.maintain(Upkeep(compact_after=1))
+    world.writer.maintain(MaintenancePolicy(compact_after=1))
     assert world.found() == {"p": {"a": 10, "c": 2}}
 
 
@@ -221,10 +221,10 @@ def test_a_compaction_waits_for_what_is_pending_before_it(world: World) -> None:
     world.make({"p": {"a": 10}})
     pending = world.instant(world.tick())
     world.commit({"p": {"b": 1}})
-    world.writer.maintain(Upkeep(compact_after=1))
+    world.writer.maintain(MaintenancePolicy(compact_after=1))
     assert world.timeline.filter([Action.COMMIT]) == []
     store_at(world.path).delete(pending)
-    world.writer.maintain(Upkeep(compact_after=1))
+    world.writer.maintain(MaintenancePolicy(compact_after=1))
     assert [item.time for item in world.timeline.filter([Action.COMMIT])] == [f"{moment(2)}001"]
     assert not world.writer.rollback(InstantTime(moment(2)), InstantTime(world.tick())), (
         "it is in a base file"
@@ -242,11 +242,11 @@ def test_a_rollback_after_a_compaction_was_killed(world: World) -> None:
             Faults(at=1, phase=Phase.AFTER, of=lambda change: change.path.endswith("compaction.requested"))
         ),
     ):
-        world.writer.maintain(Upkeep(compact_after=1))
+        world.writer.maintain(MaintenancePolicy(compact_after=1))
     assert not world.writer.rollback(InstantTime(time), InstantTime(world.tick()))
     world.commit({"p": {"b": None, "c": 2}})
     assert world.found() == world.files == {"p": {"a": 10, "c": 2}}
-    world.writer.maintain(Upkeep(compact_after=1))
+    world.writer.maintain(MaintenancePolicy(compact_after=1))
     assert len(world.timeline.filter([Action.COMMIT], completed=True)) == 2
     assert world.found() == world.files
 
@@ -257,12 +257,12 @@ def test_partitions_without_files_and_tables_without_partitions(world: World) ->
         instant = world.instant(world.tick())
         write_records(world.writer, instant.time, {Partition.FILES: files(delta, partitions)})
         world.complete(instant)
-    world.writer.maintain(Upkeep(compact_after=1))
+    world.writer.maintain(MaintenancePolicy(compact_after=1))
     assert world.found() == {"": {"a": 1, "b": 1}}
     instant = world.instant(world.tick())
     write_records(world.writer, instant.time, {Partition.FILES: files({".": {"a": None}}, {})})
     world.complete(instant)
-    world.writer.maintain(Upkeep(compact_after=1))
+    world.writer.maintain(MaintenancePolicy(compact_after=1))
     assert world.found() == {"": {"b": 1}}
 
 
@@ -323,13 +323,13 @@ def test_a_record_index_of_many_file_groups(world: World) -> None:
         write_records(world.writer, instant.time, given)
         world.complete(instant)
     assert world.located(keys) == expected
-    world.writer.maintain(Upkeep(compact_after=1))
+    world.writer.maintain(MaintenancePolicy(compact_after=1))
     assert len(world.timeline.filter([Action.COMMIT])) == 1
     assert world.located(keys) == expected
     instant = world.instant(world.tick())
     write_records(world.writer, instant.time, {Partition.RECORD_INDEX: locations({"new": "n"}, keys[40:50])})
     world.complete(instant)
-    world.writer.maintain(Upkeep(compact_after=1))
+    world.writer.maintain(MaintenancePolicy(compact_after=1))
     del (expected := {**expected, "new": "n"})[keys[40]]
     expected = {key: file for key, file in expected.items() if key not in keys[41:50]}
     assert world.located([*keys, "new"]) == expected
@@ -350,18 +350,18 @@ def test_statistics_of_one_file_are_not_added_up(world: World) -> None:
 
     write({"a": True, "c": False})
     write({"c": True})
-    world.writer.maintain(Upkeep(compact_after=2))
+    world.writer.maintain(MaintenancePolicy(compact_after=2))
     assert len(world.timeline.filter([Action.COMMIT], completed=True)) == 1
     write({"b": False})
     with pytest.raises(TableError, match="several statistics of one column in one file"):
-        world.writer.maintain(Upkeep(compact_after=1))
+        world.writer.maintain(MaintenancePolicy(compact_after=1))
 
 
 def test_commits_of_the_metadata_table_name_what_they_wrote(world: World) -> None:
     world.make({"p": {"a": 10}})
     world.commit({"p": {"b": 1}})
     world.commit({"p": {"c": 1}})
-    world.writer.maintain(Upkeep(compact_after=2))
+    world.writer.maintain(MaintenancePolicy(compact_after=2))
     folder = world.path / ".hoodie/metadata"
     for instant in world.timeline.commits():
         commit = world.timeline.commit(instant)
@@ -468,7 +468,7 @@ def _built(path: Path, commits: int) -> World:
     world.make({"p": {"a": 10}})
     for number in range(commits):
         if number in (3, 7, 10):
-            world.writer.maintain(Upkeep(compact_after=3, keep_commits=50, keep_most=50))
+            world.writer.maintain(MaintenancePolicy(compact_after=3, keep_commits=50, keep_most=50))
         world.commit({"p": {f"f{number}": 1}})
     world.archive()
     return world

@@ -9,9 +9,9 @@ import pytest
 
 from hoodie.format.hfile_records import decode_rows
 from hoodie.metadata.keys import file_groups
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.record_schema import record_schema
 from hoodie.metadata.record_spool import RecordSpool
-from hoodie.metadata.records import Records
 from tests.support.metadata_records import locations
 
 

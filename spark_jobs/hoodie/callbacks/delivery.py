@@ -54,7 +54,7 @@ _BEAT_MS, _MISSES = 60_000, 2
 
 
 @dataclass(frozen=True)
-class Note:
+class UndeliveredMessage:
     """Of one message. `name` is that of its file."""
 
     time: InstantTime
@@ -73,17 +73,19 @@ class Notes:
         name = f"{instant.time}.{instant.action.value}{_SUFFIX}"
         self._storage.write(f"{self._folder}/{name}", message.encode())
 
-    def read(self, note: Note) -> str | None:
+    def read(self, note: UndeliveredMessage) -> str | None:
         """The message; None where another process has delivered it meanwhile."""
         try:
             return self._storage.read(f"{self._folder}/{note.name}").decode()
         except FileNotFoundError:
             return None
 
-    def delete(self, note: Note) -> None:
+    def delete(self, note: UndeliveredMessage) -> None:
         self._storage.delete(f"{self._folder}/{note.name}")
 
-    def due(self, completed: frozenset[InstantTime] = frozenset(), *, clean: bool = True) -> list[Note]:
+    def due(
+        self, completed: frozenset[InstantTime] = frozenset(), *, clean: bool = True
+    ) -> list[UndeliveredMessage]:
         """Those of completed instants, oldest first; `completed` names some. Those of instants that are gone
         are deleted, if `clean`; those of pending ones left to their writers.
         """
@@ -132,11 +134,11 @@ class Notes:
             remove_heartbeat(self._table, beat.instant, _SENDING)
         return True
 
-    def _all(self) -> Iterator[Note]:
+    def _all(self) -> Iterator[UndeliveredMessage]:
         for name in self._storage.names(self._folder):
             time, _, _ = name.partition(".")
             if name.endswith(_SUFFIX) and is_time(time):
-                yield Note(InstantTime(time), name)
+                yield UndeliveredMessage(InstantTime(time), name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,7 +188,7 @@ class Sender:
         finally:
             self.callback.close()
 
-    def _send(self, table: Table, notes: Notes, due: list[Note], deadline: float) -> Delivery:
+    def _send(self, table: Table, notes: Notes, due: list[UndeliveredMessage], deadline: float) -> Delivery:
         delivered: list[str] = []
         problem = ""
         for note in due:

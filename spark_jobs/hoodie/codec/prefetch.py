@@ -30,7 +30,7 @@ def ahead(items: Iterator[_T]) -> Iterator[_T]:
             yield item  # type: ignore[misc]  # it is no end
 
 
-def side_by_side(
+def parallel(
     sources: Iterable[Generator[_T, Any, Any]], many: int, size: Callable[[_T], int], most: int
 ) -> Generator[_T, None, None]:
     """The items of one source after the other, and its error; threads make those of `many` sources at once.

@@ -105,7 +105,7 @@ class Queue:
             storage.sweep_partial(folder)
             self.waiting()
 
-    def _wait(self, ticket: _Ticket, attempt: Callable[[], T], look: Callable[[], object]) -> T:
+    def _wait(self, ticket: Ticket, attempt: Callable[[], T], look: Callable[[], object]) -> T:
         started = time.monotonic()
         reported, short, free = -_REPORT_S, _SHORTEST_S, started
         seen: tuple[list[str], str] | None = None
@@ -145,15 +145,15 @@ class Queue:
         )
 
     @contextlib.contextmanager
-    def _ticket(self, rank: Rank) -> Iterator[_Ticket]:
-        ticket = _Ticket(self, rank)
+    def _ticket(self, rank: Rank) -> Iterator[Ticket]:
+        ticket = Ticket(self, rank)
         try:
             yield ticket
         finally:
             ticket.tear()
 
 
-class _Ticket:
+class Ticket:
     """A place in the queue: rank, arrival in milliseconds, chance."""
 
     def __init__(self, queue: Queue, rank: Rank) -> None:

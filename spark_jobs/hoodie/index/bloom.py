@@ -22,7 +22,7 @@ from hoodie.index.locations import KeySearch, Locations
 from hoodie.index.settings import BLOOM_MOVES, BY_METADATA, PRUNE_BY_RANGES
 from hoodie.metadata.partitions.bloom_filters import KeyFiles
 from hoodie.metadata.partitions.column_stats import File
-from hoodie.metadata.queries import Unusable, for_queries, ignored, using
+from hoodie.metadata.queries import MetadataTableUnavailable, for_queries, ignored, using
 from hoodie.metadata.table import Partition
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.skeleton import open_base
@@ -46,11 +46,11 @@ class BloomIndex(Index):
         try:
             metadata = for_queries(table, config)
             if metadata is None or Partition.BLOOM_FILTERS.value not in metadata.partitions:
-                raise Unusable(
+                raise MetadataTableUnavailable(
                     f"it has no index {Partition.BLOOM_FILTERS.value}, so that {BY_METADATA.name} reads the "
                     "footers of files"
                 )
-        except Unusable as error:
+        except MetadataTableUnavailable as error:
             ignored(table, str(error))
             return self
         return replace(self, key_files=KeyFiles(metadata, self.prune_by_ranges))
@@ -79,7 +79,7 @@ class BloomIndex(Index):
         try:
             with using():
                 known = self.key_files.possible(files, keys, hashes)
-        except Unusable as error:
+        except MetadataTableUnavailable as error:
             ignored(table, str(error))
             return {}
         missing = [file for file in files if file not in known]

@@ -21,7 +21,7 @@ from hoodie.index.settings import INDEX_TYPE, RECORD_INDEX_MOVES, SIMPLE_MOVES, 
 from hoodie.mask import masked
 from hoodie.metadata.keys import file_groups
 from hoodie.metadata.partitions.record_index import locate
-from hoodie.metadata.queries import MetadataTableIgnored, Unusable, using
+from hoodie.metadata.queries import MetadataTableIgnored, MetadataTableUnavailable, using
 from hoodie.metadata.settings import METADATA_ENABLE, RECORD_INDEX_ENABLE
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.table.handle import Table, TableRef
@@ -82,7 +82,7 @@ class RecordIndex(Index):
             return self._instead(config)
         try:
             return self._with(table)
-        except Unusable as error:
+        except MetadataTableUnavailable as error:
             _warn(table.base_path, str(error))
             return self._instead(config)
 
@@ -92,7 +92,7 @@ class RecordIndex(Index):
             assert metadata is not None
             with using():
                 found = locate(metadata, keys)
-        except Unusable as error:
+        except MetadataTableUnavailable as error:
             _warn(table.uri, str(error))
             return search_slices(table, slices, keys)
         groups = pa.array([f"{item.partition}/{item.file_id}" for item in slices], pa.string())
@@ -108,9 +108,9 @@ class RecordIndex(Index):
         with using():
             metadata = MetadataTable.open(table)
             if metadata is None:
-                raise Unusable("it is gone")
+                raise MetadataTableUnavailable("it is gone")
             if metadata.lacks:
-                raise Unusable(f"it lacks instant {metadata.lacks}")
+                raise MetadataTableUnavailable(f"it lacks instant {metadata.lacks}")
             return replace(self, metadata=metadata, groups=len(metadata.slices(Partition.RECORD_INDEX)))
 
     def _instead(self, config: Config) -> Index:

@@ -21,7 +21,7 @@ from hoodie.errors import CommitConflict, TableError
 from hoodie.source import Source, is_data_file
 from hoodie.storage import normalize
 from hoodie.table.handle import Table
-from hoodie.table.rolled_back import undone_instants
+from hoodie.table.rolled_back import rolled_back_instants
 from hoodie.timeline.archived import archive_files, read_file
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Instant
@@ -124,7 +124,7 @@ def _archived(table: Table) -> Iterator[tuple[Instant, CommitMetadata]]:
         with table.storage.open_input(item.path) as file:
             if HUDI_KEY.encode() not in file.read():
                 continue
-        undone = undone_instants(table.storage, table.timeline) if undone is None else undone
+        undone = rolled_back_instants(table.storage, table.timeline) if undone is None else undone
         for entry in read_file(table.storage, item.path):
             instant = entry.instant
             if instant.completed and instant.action in COMMIT_ACTIONS and instant.time not in undone:

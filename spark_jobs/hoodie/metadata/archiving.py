@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hoodie.errors import AlreadyExists
-from hoodie.metadata.written_table import Upkeep, WrittenTable
+from hoodie.metadata.written_table import MaintenancePolicy, WrittenTable
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archived import archive_files, archive_name, archive_version, encode_archive
 from hoodie.timeline.archived_entry import entry_record
@@ -21,7 +21,7 @@ from hoodie.timeline.time import NO_TIME, REQUESTED
 _BATCH = 10
 
 
-def archive(table: WrittenTable, upkeep: Upkeep) -> None:
+def archive(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
     """Archive what is due."""
     timeline = table.refresh()
     chosen = list(_chosen(table, timeline, upkeep))
@@ -44,7 +44,7 @@ def archive(table: WrittenTable, upkeep: Upkeep) -> None:
     table.refresh()
 
 
-def _chosen(table: WrittenTable, timeline: Timeline, upkeep: Upkeep) -> Iterator[Instant]:
+def _chosen(table: WrittenTable, timeline: Timeline, upkeep: MaintenancePolicy) -> Iterator[Instant]:
     """Never what the table's own timeline still has, nor the deltacommits that the next compaction counts."""
     data = Timeline.load(table.data.base_path, table.storage, table.data.timeline)
     needed = [instant.time for instant in (*data.commits()[:1], *data.pending()[:1])]

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.instants import Own
-from hoodie.metadata.written_table import Upkeep, WrittenTable
+from hoodie.metadata.written_table import MaintenancePolicy, WrittenTable
 from hoodie.table.view import FileSlice
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
@@ -22,7 +22,7 @@ _POLICY = "KEEP_LATEST_COMMITS"
 _GRACE = 3
 
 
-def clean(table: WrittenTable, upkeep: Upkeep) -> None:
+def clean(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
     """Clean if there is something that may go."""
     timeline = table.timeline
     commits = timeline.commits()
@@ -48,7 +48,9 @@ def clean(table: WrittenTable, upkeep: Upkeep) -> None:
     _execute(table, requested, plan)
 
 
-def _may_find(timeline: Timeline, commits: list[Instant], earliest: Instant, upkeep: Upkeep) -> bool:
+def _may_find(
+    timeline: Timeline, commits: list[Instant], earliest: Instant, upkeep: MaintenancePolicy
+) -> bool:
     """Did a compaction begin slices before the earliest commit that is kept, since the last clean's."""
     cleans = timeline.filter((Action.CLEAN,), completed=True)
     before = timeline.before(cleans[-1].time, commits) if cleans else []
@@ -89,7 +91,7 @@ def _paths(item: FileSlice) -> list[str]:
 def _execute(table: WrittenTable, instant: Instant, plan: CleanPlan) -> None:
     started = time.monotonic()
     inflight = instant.with_state(State.INFLIGHT)
-    table.go_on(inflight, plan.to_bytes())
+    table.resume_instant(inflight, plan.to_bytes())
     cleaned: dict[str, CleanedPartition] = {}
     for partition, files in plan.files.items():
         names = tuple(file.name for file in files if _is_data(file.name))

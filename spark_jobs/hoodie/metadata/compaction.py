@@ -27,10 +27,10 @@ from hoodie.metadata.deltacommit import committed
 from hoodie.metadata.instants import Own
 from hoodie.metadata.merging import Changes, FileNames, LastRecords, Statistics, merge, recoded
 from hoodie.metadata.missing_log_blocks import check_no_lost_blocks
+from hoodie.metadata.partitions.files import FILES
 from hoodie.metadata.record_schema import is_current, record_schema
-from hoodie.metadata.records.files import FILES
 from hoodie.metadata.table import Partition, naming
-from hoodie.metadata.written_table import Upkeep, WrittenTable, at_once, new_options
+from hoodie.metadata.written_table import MaintenancePolicy, WrittenTable, at_once, new_options
 from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.log_scan import SMALL, LogScan, contents, scan_slice
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
@@ -45,7 +45,7 @@ _OPERATION = "COMPACT"
 _NEW_FILE_BYTES = 120 << 20
 
 
-def compact(table: WrittenTable, upkeep: Upkeep) -> bool:
+def compact(table: WrittenTable, upkeep: MaintenancePolicy) -> bool:
     """Compact if it is due; whether it was."""
     timeline = table.timeline
     deltas = timeline.filter((Action.DELTACOMMIT,), completed=True)
@@ -83,7 +83,7 @@ def _plan(table: WrittenTable) -> CompactionPlan:
 
 
 def _execute(table: WrittenTable, instant: Instant, plan: CompactionPlan) -> None:
-    table.go_on(instant.with_state(State.INFLIGHT))
+    table.resume_instant(instant.with_state(State.INFLIGHT))
     blocks = table.blocks(table.view())
     slices = list(_slices(table, instant, plan))
     stats = at_once(list(enumerate(slices)), partial(_write, table, instant.time, blocks))

@@ -12,8 +12,9 @@ import numpy as np
 from hoodie.codec.arrays import Ints
 from hoodie.codec.java_hash import text_hashes
 from hoodie.codec.xxhash import xxh64
-from hoodie.metadata.records.files import NOT_PARTITIONED
 
+#: the partition of a table without any
+NOT_PARTITIONED = "."
 _SEED = 0xFFFFFFFFDABADABA
 
 

@@ -22,12 +22,11 @@ from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_cells import CELLS
 from hoodie.format.hfile_records import KEY_FIELD, cells_of, decode_rows, field_names, schema_of
-from hoodie.metadata.files import live_names
 from hoodie.metadata.partitions.bloom_filters import FILTER
 from hoodie.metadata.partitions.column_stats import STATS
+from hoodie.metadata.partitions.files import ALL, FILES, TYPE_OF_FILES, TYPE_OF_LIST, live_names
 from hoodie.metadata.partitions.record_index import RECORD
 from hoodie.metadata.record_schema import check_columns, is_current, record_schema, whole_records
-from hoodie.metadata.records.files import ALL, FILES, TYPE_OF_FILES, TYPE_OF_LIST
 from hoodie.metadata.table import Partition
 
 _TYPE = "type"

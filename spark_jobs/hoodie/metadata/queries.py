@@ -1,4 +1,6 @@
-"""A metadata table as queries use it: what is wrong with it is `Unusable`, and the query goes without."""
+"""A metadata table as queries use it: one with an error is `MetadataTableUnavailable`, and queries list
+folders instead.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hoodie.config.key import Config
 from hoodie.errors import InputError, TableError
 from hoodie.mask import masked
-from hoodie.metadata.files import MetadataListing
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.settings import METADATA_ENABLE
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.storage import FileInfo
@@ -17,7 +19,7 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import Possible
 
 
-class Unusable(Exception):
+class MetadataTableUnavailable(Exception):
     """A metadata table can't be used; the text says why."""
 
 
@@ -31,9 +33,9 @@ def using() -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise Unusable(f"its file {error.filename or error} is gone") from None
+        raise MetadataTableUnavailable(f"its file {error.filename or error} is gone") from None
     except (TableError, InputError) as error:
-        raise Unusable(error.message) from None
+        raise MetadataTableUnavailable(error.message) from None
 
 
 def ignored(table: Table | TableRef, why: str) -> None:
@@ -52,7 +54,7 @@ def for_queries(table: Table, config: Config) -> MetadataTable | None:
     with using():
         metadata = MetadataTable.open(table)
     if metadata is not None and metadata.lacks:
-        raise Unusable(f"it lacks instant {metadata.lacks}")
+        raise MetadataTableUnavailable(f"it lacks instant {metadata.lacks}")
     return metadata
 
 
@@ -63,7 +65,7 @@ def check_still_there(table: Table) -> None:
     with using():
         texts = Table(table.ref, table.storage).read_properties()
     if not _named(texts.metadata_partitions):
-        raise Unusable("it was removed meanwhile")
+        raise MetadataTableUnavailable("it was removed meanwhile")
 
 
 class QueryListing(MetadataListing):

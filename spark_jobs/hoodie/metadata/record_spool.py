@@ -23,8 +23,8 @@ from hoodie.engine.spool import Room
 from hoodie.format.hfile_cells import CELLS
 from hoodie.format.hfile_records import KEY_FIELD, cells_of
 from hoodie.metadata.keys import file_groups
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.record_schema import record_schema, whole_records
-from hoodie.metadata.records import Records
 
 #: bytes of records that are held in memory
 _IN_MEMORY = 64 << 20

@@ -83,7 +83,7 @@ def roll_back_pending(table: WrittenTable) -> None:
 def _requests(table: WrittenTable, target: Instant) -> Iterator[RollbackRequest]:
     """Where blocks of the deltacommit may be: it says so before it writes the first one."""
     data, slicing = table.timeline.read(target, table.storage), slicing_of(table.timeline)
-    for partition, stats in table.timeline.intended(target, data).partition_to_write_stats.items():
+    for partition, stats in table.timeline.parse_state(target, data).partition_to_write_stats.items():
         for stat in stats:
             slice_ = _slice(stat, slicing)
             if stat.file_id and slice_:
@@ -104,7 +104,7 @@ def _slice(stat: WriteStat, slicing: Slicing) -> InstantTime | None:
 def _execute(table: WrittenTable, rollback: Instant, plan: RollbackPlan) -> None:
     started, target = time.monotonic(), plan.instant
     inflight = rollback.with_state(State.INFLIGHT)
-    table.go_on(inflight)
+    table.resume_instant(inflight)
     partitions: dict[str, RollbackPartition] = {}
     if target is not None:
         undone = Instant(target.time, target.known_action, State.INFLIGHT)

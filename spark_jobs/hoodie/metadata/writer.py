@@ -32,7 +32,7 @@ from hoodie.metadata.initialization import make_filled, make_partitions
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.rollback import finish_rollbacks, roll_back, roll_back_pending
 from hoodie.metadata.table import Partition
-from hoodie.metadata.written_table import DEFAULT, Upkeep, WrittenTable
+from hoodie.metadata.written_table import DEFAULT, MaintenancePolicy, WrittenTable
 from hoodie.table.handle import Table
 from hoodie.timeline.time import InstantTime
 
@@ -129,7 +129,7 @@ class MetadataWriter:
         finish_rollbacks(table)
         roll_back_pending(table)
 
-    def maintain(self, upkeep: Upkeep = DEFAULT) -> None:
+    def maintain(self, upkeep: MaintenancePolicy = DEFAULT) -> None:
         """What is due, before a write: what was killed is finished or rolled back; then a clean, a compaction
         and the archiving of instants. Only while no instant of the table is pending whose deltacommit is
         being written; there is no compaction where one may still be written before the newest.

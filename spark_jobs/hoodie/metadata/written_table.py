@@ -134,7 +134,7 @@ class WrittenTable:
     def begin(self, instant: Instant, data: bytes = b"") -> None:
         begin_instant(self.store, instant, data)
 
-    def go_on(self, instant: Instant, data: bytes = b"") -> None:
+    def resume_instant(self, instant: Instant, data: bytes = b"") -> None:
         """`begin` of what may have been begun."""
         with suppress(AlreadyExists):
             self.begin(instant, data)
@@ -222,7 +222,7 @@ def at_once(work: Sequence[_T], do: Callable[[_T], _R]) -> list[_R]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Upkeep:
+class MaintenancePolicy:
     """`compact_after`: deltacommits since the last compaction. `keep_commits`: those before which old slices
     are cleaned. Of `keep_most` commits on the timeline all but `keep_least` are archived.
     """
@@ -234,4 +234,4 @@ class Upkeep:
 
 
 #: as Apache Hudi has it
-DEFAULT = Upkeep()
+DEFAULT = MaintenancePolicy()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 import pyarrow.compute
 
-from hoodie.codec.prefetch import side_by_side
+from hoodie.codec.prefetch import parallel
 from hoodie.config.cores import usable_cores
 from hoodie.config.key import Config
 from hoodie.engine.parquet_open import all_plain, parquet_format
@@ -48,7 +48,7 @@ def change_batches(
     def read(change: Change) -> Generator[pa.Table, None, None]:
         yield from change_tables(view, storage, change)
 
-    found = side_by_side(map(read, view.changes), usable_cores() + 1, lambda rows: rows.nbytes, _READ_AHEAD)
+    found = parallel(map(read, view.changes), usable_cores() + 1, lambda rows: rows.nbytes, _READ_AHEAD)
     if where is not None:
         return _filtered_changes(found, names, where)
     batches = (batch for rows in found for batch in rows.select(list(names)).to_batches())
@@ -228,7 +228,7 @@ def _tables(
 
     # one more than there are cores: none idles while the last slice, often the largest, is merged
     many = usable_cores() + 1
-    return side_by_side(map(read, slices), many, lambda rows: rows.nbytes, _READ_AHEAD)
+    return parallel(map(read, slices), many, lambda rows: rows.nbytes, _READ_AHEAD)
 
 
 def _filtered(

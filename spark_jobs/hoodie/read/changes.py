@@ -21,7 +21,7 @@ from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.query import Query, QueryType
-from hoodie.read.readable_range import check_known_since, gone, last_before_hole, to_be_cleaned
+from hoodie.read.readable_range import check_known_since, gone, last_before_pending, to_be_cleaned
 from hoodie.read.settings import (
     FROM_PATH,
     HOLES_POLICY,
@@ -126,7 +126,7 @@ class ChangeView:
         check_keeps_changes(props)
         last = timeline.last_commit
         newest = last.time if last else NO_TIME
-        end = last_before_hole(
+        end = last_before_pending(
             table, config[HOLES_POLICY], min(query.end or newest, newest, key=REQUESTED.key)
         )
         begin = query.begin or NO_TIME

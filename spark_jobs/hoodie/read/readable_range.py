@@ -327,7 +327,7 @@ def check_known_since(table: Table, begin: InstantTime, end: InstantTime) -> Non
         )
 
 
-def last_before_hole(table: Table, policy: Holes, end: InstantTime) -> InstantTime:
+def last_before_pending(table: Table, policy: Holes, end: InstantTime) -> InstantTime:
     """`end`, or an earlier commit where a write that began before it is still in flight.
 
     Raises TableBusy with the policy FAIL. "" when no commit is left. Pending clustering writes no new rows.

@@ -39,7 +39,7 @@ from hoodie.metadata.partitions.bloom_filters import bloom_filters
 from hoodie.metadata.partitions.column_ranges import text_bounds
 from hoodie.metadata.partitions.column_stats import ColumnStats, File, column_stats
 from hoodie.metadata.partitions.record_index import locate
-from hoodie.metadata.queries import Unusable, ignored, using
+from hoodie.metadata.queries import MetadataTableUnavailable, ignored, using
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.read.bounds import EMPTY, UNKNOWN, Bounds, comparable
 from hoodie.read.log_merge import SliceContext
@@ -67,7 +67,7 @@ from hoodie.table.view import FileSlice
 _PLAIN = re.compile(r"\.(?:(Complex)|Simple|Non[pP]artitioned|TimestampBased)(?:Avro)?KeyGenerator$")
 
 
-def possible_keys(node: Node, props: TableProperties) -> frozenset[str] | None:
+def candidate_keys(node: Node, props: TableProperties) -> frozenset[str] | None:
     """Every row for which the bound tree is true has one of these record keys; None: any."""
     found = _values(node, (RECORD_KEY,))
     keys = None if found is None else frozenset(map(str, found))
@@ -289,7 +289,7 @@ class Skipping:
             before = left
             try:
                 left = look(before)
-            except Unusable as why:
+            except MetadataTableUnavailable as why:
                 ignored(self.table, f"{why}; its {name} rule nothing out")
             kept = frozenset(map(id, left))
             steps.append(Step(name, tuple(item for item in before if id(item) not in kept)))
@@ -322,7 +322,7 @@ class Skipping:
         return possible_slices(self.node, self.path_columns, slices, of_each)
 
     def _by_bloom_filters(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        keys = possible_keys(self.node, self.table.properties)
+        keys = candidate_keys(self.node, self.table.properties)
         if keys is None or self.metadata is None:
             return list(slices)
         asked = {(item.partition, item.base.name): item for item in slices if item.plain and item.base}
@@ -340,7 +340,7 @@ class Skipping:
         """A key that the index does not know may be new to it. Of many keys for few slices some are looked up
         first: where they lie in more slices than if half of all had them, others would rule out hardly any.
         """
-        keys = possible_keys(self.node, self.table.properties)
+        keys = candidate_keys(self.node, self.table.properties)
         if not keys or len(keys) > _MOST_KEYS or not slices:
             return list(slices)
         wanted = sorted(keys)

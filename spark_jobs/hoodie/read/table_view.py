@@ -15,7 +15,13 @@ from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without
 from hoodie.format.schema import from_avro
 from hoodie.merge import Merger, merger
 from hoodie.merge.settings import PAYLOAD_CLASS
-from hoodie.metadata.queries import QueryListing, Unusable, check_still_there, for_queries, ignored
+from hoodie.metadata.queries import (
+    MetadataTableUnavailable,
+    QueryListing,
+    check_still_there,
+    for_queries,
+    ignored,
+)
 from hoodie.metadata.table import MetadataTable
 from hoodie.read.binding import Predicate
 from hoodie.read.log_merge import SliceContext
@@ -23,7 +29,7 @@ from hoodie.read.partition_values import PathColumns
 from hoodie.read.predicate import ANY, Node
 from hoodie.read.pruning import possible, possible_folder
 from hoodie.read.query import Query, QueryType
-from hoodie.read.readable_range import check_begin, last_before_hole, retained
+from hoodie.read.readable_range import check_begin, last_before_pending, retained
 from hoodie.read.settings import (
     DATA_SKIPPING,
     FROM_PATH,
@@ -115,7 +121,7 @@ class TableView:
             metadata = for_queries(table, config)
             if metadata is not None:
                 return cls._load(table, query, config, where, metadata)
-        except Unusable as why:
+        except MetadataTableUnavailable as why:
             found = cls._load(table, query, config, where, None)
             ignored(table, f"{why}; its folders are listed instead")
             return found
@@ -350,7 +356,7 @@ def _period(query: Query, config: Config, table: Table) -> tuple[InstantTime | N
     """(instant of the state to be read, None for the newest; commit times of the rows)"""
     policy = config[HOLES_POLICY]
     if query.type is QueryType.TIME_TRAVEL:
-        return last_before_hole(table, policy, query.as_of or NO_TIME), None
+        return last_before_pending(table, policy, query.as_of or NO_TIME), None
     if query.type is not QueryType.INCREMENTAL:
         return None, None
     if config[INCREMENTAL_FORMAT] is IncrementalFormat.CDC:
@@ -368,7 +374,7 @@ def _period(query: Query, config: Config, table: Table) -> tuple[InstantTime | N
         )
     last = table.timeline.last_commit
     newest = last.time if last else NO_TIME
-    end = last_before_hole(table, policy, min(query.end or newest, newest, key=REQUESTED.key))
+    end = last_before_pending(table, policy, min(query.end or newest, newest, key=REQUESTED.key))
     begin = query.begin or NO_TIME
     check_begin(table, begin)
     return end, Span(begin, end)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from hoodie.errors import NotRetained
 from hoodie.format.names import join
-from hoodie.metadata.queries import Unusable
+from hoodie.metadata.queries import MetadataTableUnavailable
 from hoodie.metadata.table import MetadataTable
 from hoodie.read.settings import VERIFY_FILES, VERIFY_WRITTEN
 from hoodie.storage import Storage
@@ -18,13 +18,13 @@ from hoodie.table.committed_files import (
     Wrong,
     confirmed,
     latest_written,
+    mismatches_in,
     refuse,
     written_partitions,
-    wrong_in,
 )
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
-from hoodie.table.rolled_back import published_undone, undone_instants
+from hoodie.table.rolled_back import published_undone, rolled_back_instants
 from hoodie.table.view import FileSlice, Listing, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.time import REQUESTED
@@ -68,7 +68,7 @@ def check_agreement(
         partitions = [*partitions, *wanted(sorted(named.difference(partitions)))]
     wrong = _lacking(table.timeline, table.storage, snapshot, slices, (partitions, groups, bases_only))
     if wrong:
-        raise Unusable(f"it disagrees with the commits ({wrong[0]})")
+        raise MetadataTableUnavailable(f"it disagrees with the commits ({wrong[0]})")
 
 
 @contextlib.contextmanager
@@ -79,7 +79,7 @@ def agreeing(metadata: MetadataTable | None) -> Iterator[None]:
     except NotRetained as error:
         if metadata is None:
             raise
-        raise Unusable(error.message) from None
+        raise MetadataTableUnavailable(error.message) from None
 
 
 def check_undamaged(
@@ -108,7 +108,7 @@ def check_no_gaps(
     Refuses nothing where the `timeline` has changed since: the write is planned again then.
     """
     latest = latest_written(timeline, table.storage, snapshot, frozenset(slices))
-    found = wrong_in(latest, [item for group in slices.values() for item in group])
+    found = mismatches_in(latest, [item for group in slices.values() for item in group])
     wrong = [item for item in found if item.size is None]
     if not wrong or table.refresh().instants != timeline.instants:
         return
@@ -121,7 +121,7 @@ def _refuse(timeline: Timeline, storage: Storage, wrong: Sequence[Wrong], otherw
     commit: its files are gone, and it takes the commit back once it looks (hoodie.write.commit).
     """
     instants = {item.file.instant for item in wrong}
-    if instants and instants <= undone_instants(storage, timeline):
+    if instants and instants <= rolled_back_instants(storage, timeline):
         raise published_undone(timeline.base_path, min(instants, key=REQUESTED.key))
     refuse(timeline.base_path, wrong, otherwise)
 
@@ -146,7 +146,7 @@ def _lacking(
     latest = latest_written(timeline, storage, snapshot, frozenset(partitions))
     if groups is not None:
         latest = {group: files for group, files in latest.items() if group in groups}
-    return list(wrong_in(latest, slices, bases_only))
+    return list(mismatches_in(latest, slices, bases_only))
 
 
 def _empty(slices: Sequence[FileSlice]) -> list[Wrong]:

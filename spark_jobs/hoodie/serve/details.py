@@ -122,7 +122,7 @@ def _read(table: ShownTable, timeline: Timeline, instant: Instant) -> Contents:
     path = timeline.path(instant)
     if instant.action in COMMIT_ACTIONS and (instant.completed or instant.action is not Action.REPLACECOMMIT):
         data = table.storage.read(path)
-        return _commit(timeline.intended(instant, data), planned=not instant.completed)
+        return _commit(timeline.parse_state(instant, data), planned=not instant.completed)
     if instant.completed:
         known = _COMPLETED.get(instant.action)
         return known[1](_record(known[0], table.storage.read(path))) if known else Contents()

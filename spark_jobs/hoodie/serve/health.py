@@ -104,7 +104,7 @@ def health(table: ShownTable, summaries: Summaries) -> dict[str, Any]:
 
 def _is_write(table: ShownTable, timeline: Timeline, summaries: Summaries, instant: Instant) -> bool:
     """Of replacecommits and of those whose plan is gone, only the commit itself says it."""
-    kind = timeline.listed_kind(instant)
+    kind = timeline.kind_from_listing(instant)
     if kind is not None and kind.rewrites:
         return False
     details = summaries.commit(table, timeline, instant)

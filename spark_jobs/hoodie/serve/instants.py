@@ -31,7 +31,7 @@ from hoodie.timeline.archived import ArchivedEntry, archive_files, read_archived
 from hoodie.timeline.clock import instant_millis, parse_instant
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
-from hoodie.timeline.rolled_back_commit import TakenBack
+from hoodie.timeline.rolled_back_commit import RolledBackCommit
 from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.timeline.tokens import TaskRun
 
@@ -40,7 +40,7 @@ def taken_back(data: bytes) -> dict[str, Any] | None:
     """The instant, and, where the file says it, its rows and its task run. None where it can't be read, such
     as that of Apache Hudi without fastavro.
     """
-    known = TakenBack.read(data)
+    known = RolledBackCommit.read(data)
     if known is not None:
         run = known.run
         found = {name: value for name, value in vars(known).items() if name != "task"}
@@ -333,7 +333,7 @@ def show(
     """One instant of the active timeline; opens it if it is a completed commit."""
     details = summaries.commit(table, timeline, instant)
     times = StateTimes.of(timeline, instant)
-    kind = timeline.listed_kind(instant)
+    kind = timeline.kind_from_listing(instant)
     rewrites = kind is not None and kind.rewrites
     beat = beats.get(instant.time) if not instant.completed else None
     return ShownInstant(
@@ -359,7 +359,7 @@ def _run(
         return None
     try:
         data = table.storage.read(timeline.path(instant))
-        return TaskRun.of(timeline.intended(instant, data).extra_metadata)
+        return TaskRun.of(timeline.parse_state(instant, data).extra_metadata)
     except (FileNotFoundError, HoodieError):
         return None
 

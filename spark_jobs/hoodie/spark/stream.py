@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 
 from hoodie.errors import ConfigError, JobError, NotRetained, TableError
 from hoodie.read.query import Query, QueryType
-from hoodie.read.readable_range import check_begin, last_before_hole
+from hoodie.read.readable_range import check_begin, last_before_pending
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.spark.options import CHECKPOINT, IDENTIFIER, START, Reading, StreamReading, StreamWriting
 from hoodie.spark.scan import planned
@@ -54,7 +54,7 @@ def latest(
     newest = table.timeline.last_commit
     config = stream.reading.config
     policy = config[HOLES_POLICY] if HOLES_POLICY.name in config.texts else Holes.BLOCK
-    end = last_before_hole(table, policy, newest.time) if newest else NO_TIME
+    end = last_before_pending(table, policy, newest.time) if newest else NO_TIME
     end = end if target is None else min(end, target, key=REQUESTED.key)
     if REQUESTED.until(end, start):
         return start

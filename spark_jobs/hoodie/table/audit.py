@@ -29,7 +29,7 @@ from hoodie.table.committed_files import (
     all_written,
     confirmed,
     latest_written,
-    wrong_in,
+    mismatches_in,
 )
 from hoodie.table.handle import Table
 from hoodie.table.skeleton import open_base
@@ -80,7 +80,7 @@ def audit(table: Table) -> Audit:
     latest = latest_written(timeline, storage, snapshot)
     partitions = sorted({partition for partition, _ in latest})
     slices = [item for partition in partitions for item in merged_slices(snapshot, listing.files, partition)]
-    lost = [item for item in wrong_in(latest, slices) if confirmed(timeline, storage, props, item)]
+    lost = [item for item in mismatches_in(latest, slices) if confirmed(timeline, storage, props, item)]
     needed = {path for files in latest.values() for path in files}
     older = []
     for path, file in named.items():

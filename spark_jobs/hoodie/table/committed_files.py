@@ -187,7 +187,7 @@ def _adds_files(
     return False
 
 
-def wrong_in(
+def mismatches_in(
     latest: Mapping[Group, Mapping[str, WrittenFile]], slices: Iterable[FileSlice], bases_only: bool = False
 ) -> Iterator[Wrong]:
     """Files of the latest slices that a query's slices, found by listing, lack or have in another size."""

@@ -88,7 +88,7 @@ def intended_groups(timeline: Timeline, storage: Storage, instant: Instant) -> S
     """
     with contextlib.suppress(FileNotFoundError, TableError):
         data = storage.read(timeline.path(instant))
-        return timeline.intended(instant, data).file_groups
+        return timeline.parse_state(instant, data).file_groups
     return frozenset()
 
 

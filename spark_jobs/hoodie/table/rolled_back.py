@@ -19,7 +19,9 @@ from hoodie.timeline.time import InstantTime
 _BEGUN = (State.REQUESTED, State.INFLIGHT)
 
 
-def is_undone(timeline: Timeline, storage: Storage, time: InstantTime, completed: bool | None = None) -> bool:
+def is_rolled_back(
+    timeline: Timeline, storage: Storage, time: InstantTime, completed: bool | None = None
+) -> bool:
     """Does a later rollback or restore name the instant; one that is `completed`, or not, or either."""
     for instant in timeline.filter([Action.ROLLBACK, Action.RESTORE], completed):
         if instant.is_after(time) and time in _named(timeline, storage, instant):
@@ -27,7 +29,7 @@ def is_undone(timeline: Timeline, storage: Storage, time: InstantTime, completed
     return False
 
 
-def undone_instants(storage: Storage, timeline: Timeline) -> frozenset[str]:
+def rolled_back_instants(storage: Storage, timeline: Timeline) -> frozenset[str]:
     """What the completed rollbacks and restores of the timeline took back."""
     done = timeline.filter([Action.ROLLBACK, Action.RESTORE], completed=True)
     return frozenset().union(*(_named(timeline, storage, instant) for instant in done))
@@ -57,7 +59,7 @@ def published_late(table: Table, timeline: Timeline) -> list[Instant]:
         states = (Instant(instant.time, action, state) for action in actions for state in _BEGUN)
         if any(timeline.holds(timeline.name(state)) for state in states):
             continue
-        if not is_undone(timeline, storage, instant.time, completed=True):
+        if not is_rolled_back(timeline, storage, instant.time, completed=True):
             continue
         # attempts at a service's plan are rolled back before it is completed, and its plan may be archived
         of_service = timeline.commit(instant, storage).operation_type in REWRITES

@@ -89,7 +89,7 @@ class ModificationTimes(Mapping[str, int]):
         return len(self._names)
 
 
-class Contents:
+class InstantCache:
     """What files of completed commits contain, by name: they never change. Bounded by _KEPT_BYTES and
     _PARSED_BYTES.
     """
@@ -117,7 +117,7 @@ class Contents:
             self._known[name] = data
             self._left -= len(data)
 
-    def take(self, earlier: Contents, names: Collection[str]) -> None:
+    def take(self, earlier: InstantCache, names: Collection[str]) -> None:
         """Take over what an earlier listing of the timeline knows of these files."""
         for name, data in earlier._known.copy().items():
             if name in names:
@@ -150,7 +150,7 @@ class Timeline:
     mtimes: Mapping[str, int]
     layout: Layout = ONE
     utc: bool = False
-    contents: Contents = field(default_factory=Contents, compare=False, repr=False)
+    contents: InstantCache = field(default_factory=InstantCache, compare=False, repr=False)
 
     @classmethod
     def load(
@@ -271,7 +271,7 @@ class Timeline:
     def path(self, instant: Instant) -> str:
         return self.layout.path(self.base_path, instant)
 
-    def has_file(self, instant: Instant) -> bool:
+    def has_state(self, instant: Instant) -> bool:
         """Was the file of this state there, be there a higher state of the instant or not."""
         return self.layout.name(instant) in self.mtimes
 
@@ -292,7 +292,7 @@ class Timeline:
         }
         return sorted(found, key=lambda instant: (found[instant], instant.requested_order))
 
-    def listed_kind(self, instant: Instant) -> Kind | None:
+    def kind_from_listing(self, instant: Instant) -> Kind | None:
         """What an instant does, as the listing shows; None where only its plan distinguishes a clustering
         from a write.
         """
@@ -307,7 +307,7 @@ class Timeline:
         """What an instant does; reads the requested file of a replacecommit. Raises TableError for a torn one
         of which the execution has begun.
         """
-        kind = self.listed_kind(instant)
+        kind = self.kind_from_listing(instant)
         if kind is None:
             kind = Kind.WRITE if self.clustering_plan(instant, storage) is None else Kind.CLUSTERING
         return kind
@@ -369,7 +369,7 @@ class Timeline:
         storage = storage or storage_for(self.base_path)
         return CommitDetails.parse(storage.read(self.path(instant)), self.value_of(instant))
 
-    def intended(self, instant: Instant, data: bytes) -> CommitMetadata:
+    def parse_state(self, instant: Instant, data: bytes) -> CommitMetadata:
         """What the file of a state says: that of a commit in flight may say nothing. Raises TableError."""
         if instant.completed:
             return CommitMetadata.completed(data, self.path(instant), self.value_of(instant))
@@ -392,7 +392,7 @@ class Timeline:
         except FileNotFoundError:
             path = self.path(requested)
             gone = not storage.exists(self.path(instant))
-            if gone or self.has_file(requested):
+            if gone or self.has_state(requested):
                 raise
             raise TableError(
                 f"{path} is missing, which holds the plan of {instant}; restore it from a copy, or, if no "

@@ -25,7 +25,7 @@ _LONG = 2**63
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakenBack:
+class RolledBackCommit:
     """Rows of a write that was taken back; `planned`: it did not come to its end, and meant to write them.
     `task`: texts by which its extra metadata names the task run.
     """
@@ -40,7 +40,7 @@ class TakenBack:
     task: Mapping[str, str]
 
     @classmethod
-    def of(cls, target: Instant, wrote: CommitMetadata) -> TakenBack:
+    def of(cls, target: Instant, wrote: CommitMetadata) -> RolledBackCommit:
         """`wrote`: what a commit's file says, or an inflight one, which counts inserts by partition."""
         planned = not target.completed
         stats = [stat for stat in wrote.write_stats if not (planned and stat.file_id)]
@@ -63,7 +63,7 @@ class TakenBack:
         return json.dumps({**vars(self), "task": dict(self.task)}, sort_keys=True)
 
     @classmethod
-    def read(cls, data: bytes) -> TakenBack | None:
+    def read(cls, data: bytes) -> RolledBackCommit | None:
         """Of a completed rollback's file; None where it says nothing, such as that of Apache Hudi."""
         try:
             text = header_text(data, TAKEN_BACK_KEY)

@@ -89,7 +89,7 @@ class TokenStore:
             missed = missed or data is None
             if data is None or (token.encode() not in data and json.dumps(token)[1:-1].encode() not in data):
                 continue
-            found = TokenCommit.of(instant, timeline.intended(instant, data))
+            found = TokenCommit.of(instant, timeline.parse_state(instant, data))
             if found is not None and found.token == token:
                 return found
         # a commit that was archived meanwhile may have had it
@@ -133,7 +133,7 @@ class TokenStore:
                 continue
             here.add(instant.time)
             if TOKEN_KEY.encode() in data:
-                found = TokenCommit.of(instant, self._timeline.intended(instant, data))
+                found = TokenCommit.of(instant, self._timeline.parse_state(instant, data))
                 if found is not None:
                     yield found
         recent, earlier = files
@@ -195,7 +195,7 @@ class TokenStore:
         except FileNotFoundError:
             return None
         if len(data) < _LEAST:
-            self._timeline.intended(instant, data)
+            self._timeline.parse_state(instant, data)
         return data
 
     def _load(self, name: str) -> TokenCommit | None:

@@ -53,7 +53,7 @@ from hoodie.write.incoming import CHUNK_ROWS, chunk_bytes, travelling
 from hoodie.write.log_only_keys import logged_keys
 from hoodie.write.partition_updates import decide
 from hoodie.write.plan import WritePlan
-from hoodie.write.record_locations import Hits
+from hoodie.write.record_locations import RecordLocations
 from hoodie.write.stage import grouped
 from hoodie.write.tagging import BlobId, Tags
 from hoodie.write.workload import Assignment, WorkloadProfile
@@ -130,7 +130,7 @@ def _by_range(keys: pa.Array[Any], starts: tuple[str, ...]) -> npt.NDArray[np.in
 
 
 #: the partitions that the rows' codes stand for, the rows (see `WriteContext.staged_schema`), where they are
-Staged = tuple[list[str], pa.RecordBatch, Hits]
+Staged = tuple[list[str], pa.RecordBatch, RecordLocations]
 
 
 class _Deletes:
@@ -141,7 +141,7 @@ class _Deletes:
         self.held: list[pa.Table] = []
         self.writes: list[Positions] = []
 
-    def add(self, staged: pa.RecordBatch, left: Hits, writes: Positions) -> None:
+    def add(self, staged: pa.RecordBatch, left: RecordLocations, writes: Positions) -> None:
         keys: Any = staged.column(RECORD_KEY).take(array(left.rows))
         self.held.append(pa.Table.from_arrays([keys, array(left.stored)], schema=self._schema))
         self.writes.append(writes)
@@ -214,7 +214,7 @@ class PlaceTagged:
                 )
 
     def _placed(
-        self, names: list[str], staged: pa.RecordBatch, hits: Hits, deletes: _Deletes
+        self, names: list[str], staged: pa.RecordBatch, hits: RecordLocations, deletes: _Deletes
     ) -> tuple[pa.Table, Positions]:
         """The rows that go on, as they travel, and the write of each; adds to `deletes`."""
         context = self.context
@@ -266,13 +266,13 @@ class PlaceTagged:
             raise changed()
         return found
 
-    def _hits(self, row: dict[str, Any]) -> Hits:
+    def _hits(self, row: dict[str, Any]) -> RecordLocations:
         if not self.searched:
-            return Hits.none()
+            return RecordLocations.none()
         found = row["hits"] if self.hits is None else self.hits.get(tuple(row[name] for name in BLOB_ID))
         if found is None:
             raise changed()
-        return Hits.from_bytes(found)
+        return RecordLocations.from_bytes(found)
 
 
 def changed() -> JobError:

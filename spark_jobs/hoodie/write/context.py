@@ -20,7 +20,7 @@ from hoodie.table.view import TimelineView
 from hoodie.timeline.time import InstantTime
 from hoodie.write.cdc import ChangeFormat, LogFormat
 from hoodie.write.delete_keys import Duplicates
-from hoodie.write.early_conflict_detection import EarlyDetection
+from hoodie.write.early_conflict_detection import EarlyConflictDetection
 from hoodie.write.operation import Operation
 
 #: travels with a row: where the index found its key in the file group's base file (see index.locations)
@@ -69,7 +69,7 @@ class WriteContext:
     spill_path: str
     null_for_missing: bool
     evolution: Evolution | None = None
-    early: EarlyDetection | None = None
+    early: EarlyConflictDetection | None = None
     changes: ChangeFormat | None = None
     #: have rows a last column of their own that says which ones delete their key
     flagged: bool = False

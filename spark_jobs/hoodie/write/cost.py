@@ -20,7 +20,7 @@ from hoodie.write.operation import Operation, PlannedPartition
 from hoodie.write.plan import WritePlan
 from hoodie.write.settings import MAX_AMPLIFICATION
 from hoodie.write.workload import FileGroupWrite, WorkloadProfile
-from hoodie.write.write_input import Prepared
+from hoodie.write.write_input import WriteInput
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def rewritten_bytes(write: FileGroupWrite) -> int:
     return 0 if write.append or write.base is None else write.base.size
 
 
-def keep_within_limit(rows: Prepared) -> None:
+def keep_within_limit(rows: WriteInput) -> None:
     """Plan a write that costs no more than the settings allow. Raises TooCostly where there is none.
 
     Where updates are appended to logs only the inserts that fill small files rewrite any: they get new files

@@ -27,7 +27,7 @@ _SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECO
 
 
 @dataclass(frozen=True, kw_only=True)
-class EarlyDetection:
+class EarlyConflictDetection:
     """Travels to tasks. `commits`: those that the write has seen; None: completed ones are not looked at."""
 
     interval_ms: int
@@ -35,7 +35,7 @@ class EarlyDetection:
     commits: frozenset[InstantTime] | None = None
 
     @classmethod
-    def of(cls, config: Config, timeline: Timeline) -> EarlyDetection | None:
+    def of(cls, config: Config, timeline: Timeline) -> EarlyConflictDetection | None:
         """None where the settings don't ask for it."""
         if not config[EARLY_DETECTION]:
             return None

@@ -38,7 +38,7 @@ from hoodie.write.settings import MAX_AMPLIFICATION
 from hoodie.write.stage import KEY_SCHEMA
 from hoodie.write.tagging import Group, asked, list_slices
 from hoodie.write.workload import FileGroupWrite, WorkloadProfile
-from hoodie.write.write_input import Prepared
+from hoodie.write.write_input import WriteInput
 
 #: the most file slices, and keys of a partition, that an index is asked about
 _SLICES, _KEYS = 16, 50_000
@@ -72,7 +72,7 @@ class IndexAdvice:
     reasons: list[str]
 
 
-def index_costs(table: Table, plan: WritePlan, rows: Prepared) -> tuple[str, list[IndexCost], IndexAdvice]:
+def index_costs(table: Table, plan: WritePlan, rows: WriteInput) -> tuple[str, list[IndexCost], IndexAdvice]:
     """The index of the settings, what each index needs for these rows, and the one that fits best."""
     staged, chosen = rows.staged(), plan.context.index
     own = str(plan.config[INDEX_CLASS] or plan.config[INDEX_TYPE].value)
@@ -136,7 +136,7 @@ def _distinct(pieces: Sequence[pa.Array[Any]]) -> pa.Array[Any]:
 
 
 def _cost(
-    name: str, index: Index, plan: WritePlan, table: Table, rows: Prepared, sample: _Sample
+    name: str, index: Index, plan: WritePlan, table: Table, rows: WriteInput, sample: _Sample
 ) -> IndexCost:
     context = replace(plan.context, index=index)
     profile = WorkloadProfile.of(sample.summaries)
@@ -352,7 +352,7 @@ def conflicts(
 
 def explanation(
     plan: WritePlan,
-    rows: Prepared,
+    rows: WriteInput,
     partitions: list[PlannedPartition],
     costs: tuple[str, list[IndexCost], IndexAdvice],
     found: list[PendingConflict],

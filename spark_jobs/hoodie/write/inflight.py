@@ -15,7 +15,7 @@ from hoodie.format.names import join
 from hoodie.table.handle import Table
 from hoodie.table.markers import delete_markers
 from hoodie.table.participant import Participants
-from hoodie.table.rolled_back import is_undone, names_missing_files
+from hoodie.table.rolled_back import is_rolled_back, names_missing_files
 from hoodie.timeline.active import meta_path
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
@@ -97,7 +97,7 @@ class Attempt(ABC):
             participant.undo(self.table, self.pending)
 
 
-class WriteAttempt(Attempt):
+class InflightWrite(Attempt):
     """A write's own instant."""
 
     #: file groups whose logs the write appends to
@@ -119,7 +119,7 @@ class WriteAttempt(Attempt):
         mine = map(timeline.name, (self.pending, self.pending.with_state(State.REQUESTED)))
         if not all(map(timeline.holds, mine)):
             return True
-        return is_undone(timeline, self.table.storage, self.pending.time)
+        return is_rolled_back(timeline, self.table.storage, self.pending.time)
 
     def fenced(self) -> Fenced:
         time = self.pending.time
@@ -138,7 +138,7 @@ class WriteAttempt(Attempt):
         delete_markers(self.table, time)
 
 
-class ServiceAttempt(Attempt):
+class InflightService(Attempt):
     """The execution of a service's plan, beside writers. A successor has the same instant, and begins once
     the heartbeat of this one is gone.
     """

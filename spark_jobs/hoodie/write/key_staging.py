@@ -38,7 +38,7 @@ from hoodie.write.blobs import STAGED_SCHEMA, SUMMARY, Blob, error_message, in_b
 from hoodie.write.context import PARTITION_CODE, WriteContext
 from hoodie.write.incoming import chunk_bytes, chunks, keyed_rows, keys_of, travelling
 from hoodie.write.plan import WritePlan
-from hoodie.write.record_locations import Hits
+from hoodie.write.record_locations import RecordLocations
 from hoodie.write.settings import MAX_AMPLIFICATION
 from hoodie.write.stage import (
     KEY_SCHEMA,
@@ -64,7 +64,7 @@ def keys_of_frame(engine: Engine, frame: Frame, plan: WritePlan) -> Frame | None
     context, index = plan.context, plan.context.index
     if (
         not context.operation.brings_rows
-        or context.operation.fills_new_groups  # what need not be looked at is counted (see CountedPlan)
+        or context.operation.fills_new_groups  # such rows are counted: StreamingInsertPlan
         # these, and explain, need the sizes of rows
         or plan.request.dry_run
         or plan.config[MAX_AMPLIFICATION]
@@ -204,7 +204,7 @@ def by_block(hits: Mapping[BlobId, bytes]) -> Answers:
 
 
 @dataclass(frozen=True)
-class PlaceRowsAgain:
+class RescanTagged:
     """The function given to `map_batches` on the rows: gives them to their file groups, as `place` does.
 
     `answers` are those of all blocks; None: the index was not asked, as all rows are new.
@@ -236,18 +236,18 @@ class PlaceRowsAgain:
             if expected is not None and digest.text() != expected:
                 raise changed()
 
-    def _answer(self, task: int, block: int) -> tuple[str | None, Hits]:
+    def _answer(self, task: int, block: int) -> tuple[str | None, RecordLocations]:
         if self.answers is None:
-            return None, Hits.none()
+            return None, RecordLocations.none()
         found = self.answers.get((task, block))
         if found is None:
             raise changed()
         digest, hits = found
-        return digest, Hits.from_bytes(hits)
+        return digest, RecordLocations.from_bytes(hits)
 
 
 @dataclass(frozen=True)
-class PlaceNumberedAgain:
+class RescanBucketed:
     """The function given to `map_batches` on the rows where the index numbers the file groups: `targets` has
     the write and its reducer, by partition path and number.
     """

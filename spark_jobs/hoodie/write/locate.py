@@ -33,7 +33,7 @@ from hoodie.write.blobs import ERROR, HITS, KEYS, STAGED_SCHEMA, SUMMARY, decode
 from hoodie.write.context import WriteContext
 from hoodie.write.delete_keys import check_no_known_keys, known_keys
 from hoodie.write.partition_updates import find_moved
-from hoodie.write.record_locations import Copies, Hits, again, gone, numbers, paired
+from hoodie.write.record_locations import Copies, RecordLocations, again, gone, numbers, paired
 from hoodie.write.settings import Known
 from hoodie.write.stage import KEY_SCHEMA, grouped
 from hoodie.write.workload import slice_from_json
@@ -142,10 +142,10 @@ class LocateKeys:
             answers.append({**row, "kind": HITS, "reducer": row["task"] % self.reducers, "payload": payload})
         return pa.RecordBatch.from_pylist(answers, schema=STAGED_SCHEMA)
 
-    def _look(self, units: Sequence[Unit], keys: pa.Array[Any], codes: Positions) -> Hits:
+    def _look(self, units: Sequence[Unit], keys: pa.Array[Any], codes: Positions) -> RecordLocations:
         search = _Search(self)
         order, bounds = grouped(codes, len(self.partitions))
-        found = [Hits.none()]
+        found = [RecordLocations.none()]
         for unit in units:
             if unit.code is None:
                 found.append(search.look(unit, keys, codes))
@@ -154,7 +154,7 @@ class LocateKeys:
             if len(rows):
                 hits = search.look(unit, keys.take(array(rows)), codes[rows])
                 found.append(replace(hits, rows=rows[hits.rows].astype(np.int32)))
-        return Hits.joined(found)
+        return RecordLocations.joined(found)
 
 
 class _Search:
@@ -166,7 +166,7 @@ class _Search:
         self._storage: Storage = step.context.table.storage()
         self._codes = {partition: code for code, partition in enumerate(step.partitions)}
 
-    def look(self, unit: Unit, keys: pa.Array[Any], codes: Positions) -> Hits:
+    def look(self, unit: Unit, keys: pa.Array[Any], codes: Positions) -> RecordLocations:
         """The hits among `keys`, by their place there; `codes` are the numbers of their partitions."""
         context, index = self._context, self._context.index
         assert index is not None
@@ -188,14 +188,19 @@ class _Search:
             hits = _everywhere(locations, places, len(names), unit.first)
         return hits
 
-    def _copies(self, hits: Hits, everywhere: Hits) -> Hits:
+    def _copies(self, hits: RecordLocations, everywhere: RecordLocations) -> RecordLocations:
         """All places of the rows that go where their keys are stored, and the rows that are left out."""
         left_out = hits.take(hits.labels >= self._step.slices)
-        return Hits.joined([everywhere.without(left_out.rows), left_out])
+        return RecordLocations.joined([everywhere.without(left_out.rows), left_out])
 
     def _with_moved(
-        self, hits: Hits, slices: Sequence[FileSlice], keys: pa.Array[Any], codes: Positions, first: int
-    ) -> Hits:
+        self,
+        hits: RecordLocations,
+        slices: Sequence[FileSlice],
+        keys: pa.Array[Any],
+        codes: Positions,
+        first: int,
+    ) -> RecordLocations:
         index = self._context.index
         if index is None or index.scope is not Scope.TABLE or not slices:
             return hits
@@ -212,7 +217,7 @@ class _Search:
         places: npt.NDArray[Any],
         codes: Positions,
         first: int,
-    ) -> Hits:
+    ) -> RecordLocations:
         """One hit a row: where it goes, of several places the youngest, or that it is left out."""
         labels = np.where(found == NOWHERE, NOWHERE, found + first)[places].astype(np.int32)
         if not self._context.tags:
@@ -221,7 +226,7 @@ class _Search:
             left_out = known[places]
             labels[left_out] = self._step.slices + codes[left_out]
         rows = np.flatnonzero(labels != NOWHERE).astype(np.int32)
-        return Hits(rows, labels[rows], stored[places[rows]])
+        return RecordLocations(rows, labels[rows], stored[places[rows]])
 
     def _known(
         self,
@@ -268,7 +273,7 @@ class MergeHits:
                 else:
                     merged.setdefault((row["number"], row["digest"]), []).append(row)
             for group in merged.values():
-                hits = Hits.joined([Hits.from_bytes(row["payload"]) for row in group])
+                hits = RecordLocations.joined([RecordLocations.from_bytes(row["payload"]) for row in group])
                 hits = hits.by_label() if self.everywhere else self.copies.shown(hits.in_order())
                 rows += len(np.unique(hits.rows))
                 counts.add(hits, copies=not self.everywhere)
@@ -288,7 +293,7 @@ class _Counts:
         self._labels, self._labels_again = Counter[int](), Counter[int]()
         self._moved, self._moved_again = Counter[int](), Counter[int]()
 
-    def add(self, hits: Hits, *, copies: bool) -> None:
+    def add(self, hits: RecordLocations, *, copies: bool) -> None:
         """`copies`: the hits are in order, and a row may have several."""
         away = np.zeros(len(hits.rows), dtype=np.bool_)
         codes = np.zeros(0, dtype=np.int64)
@@ -346,14 +351,14 @@ def _within(positions: Positions, count: int) -> bool:
     return bool(positions.min() >= 0 and positions.max() < count)
 
 
-def _everywhere(locations: Locations, places: npt.NDArray[Any], keys: int, first: int) -> Hits:
+def _everywhere(locations: Locations, places: npt.NDArray[Any], keys: int, first: int) -> RecordLocations:
     """Every row once for each slice with its key."""
     order = np.argsort(places, kind="stable")
     counts = np.bincount(places, minlength=keys)
     starts = np.cumsum(counts) - counts
     repeats = counts[locations.keys]
     within = np.arange(int(repeats.sum())) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-    return Hits(
+    return RecordLocations(
         order[np.repeat(starts[locations.keys], repeats) + within].astype(np.int32),
         (np.repeat(locations.slices, repeats) + first).astype(np.int32),
         np.repeat(locations.rows, repeats),

@@ -4,9 +4,9 @@ where the settings ask for that.
 Indexes of a metadata table that go, and are made again: after a restore, or where they are wrong.
 
 1. the table's properties name them as begun, and no more as ready: readers go without, 2. their folders go,
-3. they are made (hoodie.write.metadata_partitions.initialization), and named as ready, 4. the properties name none as begun. A kill,
-or an instant that is pending, leaves their names in the properties, by which the next writer goes on. Only
-the process that has the table for itself calls this.
+3. they are made (hoodie.write.metadata_partitions.initialization), and named as ready, 4. the properties name
+none as begun. A kill, or an instant that is pending, leaves their names in the properties, by which the next
+writer goes on. Only the process that has the table for itself calls this.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from hoodie.concurrency.gate import is_optimistic
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, HoodieError, TableError, TableNotFound
 from hoodie.format.names import join
-from hoodie.metadata.files import MetadataListing
+from hoodie.metadata.partitions import Records
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
-from hoodie.metadata.records import Records
 from hoodie.metadata.settings import COMPACT_AFTER, METADATA_ENABLE
 from hoodie.metadata.state import begun_indexes, check_under_way, forget_plans, indexes_under_way
 from hoodie.metadata.table import FOLDER, MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
-from hoodie.metadata.written_table import Upkeep
+from hoodie.metadata.written_table import MaintenancePolicy
 from hoodie.progress import ProgressCallback
 from hoodie.table import properties
 from hoodie.table.handle import Table
@@ -40,7 +40,7 @@ from hoodie.timeline.models.clean import CleanMetadata
 from hoodie.timeline.models.indexing import IndexMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.models.savepoint import SavepointMetadata
-from hoodie.write.metadata_partitions import Changed, KeptPartition
+from hoodie.write.metadata_partitions import Changed, MetadataPartition
 from hoodie.write.metadata_partitions.footers import written
 from hoodie.write.metadata_partitions.initialization import (
     drop_partitions,
@@ -61,7 +61,7 @@ from hoodie.write.metadata_partitions.registry import (
 _FILES = Partition.FILES.value
 
 
-def begin_remaking(table: Table, names: Collection[str]) -> None:
+def begin_rebuild(table: Table, names: Collection[str]) -> None:
     """Steps 1 and 2. With `files` all that the table has go. Those that are not kept here go for good. Plans
     to build one of them are void, and go first.
     """
@@ -73,7 +73,7 @@ def begin_remaking(table: Table, names: Collection[str]) -> None:
     take_out(table, gone, again)
 
 
-def finish_remaking(table: Table, config: Config, progress: ProgressCallback) -> bool:
+def finish_rebuild(table: Table, config: Config, progress: ProgressCallback) -> bool:
     """Steps 3 and 4, as far as the properties say that something is begun; nothing while instants of the
     table are pending, whose files would be missing. Was there something to do.
     """
@@ -140,9 +140,9 @@ class MetadataTableRemoval(MetadataTableParticipant):
 
 class MetadataTableUpdate(MetadataTableParticipant):
     """Follows a commit by a deltacommit of the same instant in the metadata table, before it is published:
-    readers count both or none (hoodie.metadata.instants). What is in its partitions is of
-    `hoodie.write.metadata_partitions`. Where the settings say nothing of a metadata table a table without commits gets one,
-    and others stay as they are: one that is there is kept.
+    readers count both or none (hoodie.metadata.instants). `hoodie.write.metadata_partitions` says what is in
+    its partitions. Where the settings say nothing of a metadata table a table without commits gets one, and
+    others stay as they are: one that is there is kept.
 
     One process at a time may change more than that of a metadata table: that which has the table for itself
     while no instant is pending. The others have one. Writers at once do all of it under their lock.
@@ -152,7 +152,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
         super().__init__()
         self._config = config
         self._asked = config.given(METADATA_ENABLE) or bool(asks_for_index(config))
-        self._upkeep = Upkeep(compact_after=config[COMPACT_AFTER])
+        self._upkeep = MaintenancePolicy(compact_after=config[COMPACT_AFTER])
         self._progress = progress
         self._at_once = is_optimistic(config)
 
@@ -184,14 +184,14 @@ class MetadataTableUpdate(MetadataTableParticipant):
             return
         if indexes_under_way(table):
             return
-        finish_remaking(table, self._config, self._progress)
+        finish_rebuild(table, self._config, self._progress)
         try:
             writer = MetadataWriter.open(table)
             if writer is not None:
                 writer.maintain(self._upkeep)
         except TableError as error:
             self._begin_anew(table, error.message)
-            finish_remaking(table, self._config, self._progress)
+            finish_rebuild(table, self._config, self._progress)
         if pending:
             return
         new = self._config[METADATA_ENABLE] and not table.timeline.commits()
@@ -201,12 +201,12 @@ class MetadataTableUpdate(MetadataTableParticipant):
 
     def suspend(self, table: Table) -> None:
         if has_metadata_table(table) and named(table.properties):
-            begin_remaking(table, [Partition.FILES.value])
+            begin_rebuild(table, [Partition.FILES.value])
 
     def resume(self, table: Table) -> None:
         try:
             table.refresh()
-            finish_remaking(table, self._config, self._progress)
+            finish_rebuild(table, self._config, self._progress)
         except (HoodieError, OSError) as error:
             self.warnings.append(
                 f"the metadata table of {table.base_path} could not be made again ({error}); the next write "
@@ -252,7 +252,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
                 f"the index {name} of {data.base_path} is made anew by the next write: {why}"
             )
         if lost:
-            begin_remaking(commit.table, lost)
+            begin_rebuild(commit.table, lost)
         records = {kept: given for kept, given in found.items() if given is not None}
         partitions = [kept.partition for kept in records]
         try:
@@ -284,7 +284,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
     def _begin_anew(self, table: Table, why: str) -> None:
         self._progress("metadata", f"the metadata table is damaged, and made anew: {why}")
         self.warnings.append(f"the metadata table of {table.base_path} was damaged, and is made anew: {why}")
-        begin_remaking(table, [Partition.FILES.value])
+        begin_rebuild(table, [Partition.FILES.value])
 
 
 def metadata_table_participant(config: Config, progress: ProgressCallback) -> MetadataTableParticipant:
@@ -337,7 +337,7 @@ def _opened(table: Table) -> Table:
 
 def _fill(
     changed: Changed,
-    found: Mapping[KeptPartition, Iterable[Records]],
+    found: Mapping[MetadataPartition, Iterable[Records]],
     spools: Mapping[Partition, RecordSpool],
 ) -> None:
     for kept, given in found.items():

@@ -25,7 +25,7 @@ from hoodie.storage import Storage
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
 from hoodie.write.context import WriteContext
-from hoodie.write.record_locations import MOVED_SCHEMA, STORED_VALUES, Hits, gone, numbers, paired
+from hoodie.write.record_locations import MOVED_SCHEMA, STORED_VALUES, RecordLocations, gone, numbers, paired
 
 
 class Stored(NamedTuple):
@@ -40,7 +40,7 @@ def find_moved(
     context: WriteContext,
     slices: Sequence[FileSlice],
     codes_of: Mapping[str, int],
-    hits: Hits,
+    hits: RecordLocations,
     places: Positions,
     keys: pa.Array[Any],
     codes: Positions,
@@ -150,17 +150,17 @@ def _by_row(
     return pa.concat_tables(pieces).take(array(back))
 
 
-class Moves(NamedTuple):
+class PartitionUpdates(NamedTuple):
     """Rows of a blob as they go on: those that move are new ones, in `rows` as merged, and `left` are the
     stored rows that are deleted for them.
     """
 
     rows: pa.RecordBatch
-    hits: Hits
-    left: Hits | None
+    hits: RecordLocations
+    left: RecordLocations | None
 
 
-def decide(context: WriteContext, staged: pa.RecordBatch, hits: Hits) -> Moves:
+def decide(context: WriteContext, staged: pa.RecordBatch, hits: RecordLocations) -> PartitionUpdates:
     """Which rows move. The hits are in order.
 
     Of a row whose key is stored several times each stored one is compared: those that it leaves are deleted,
@@ -169,7 +169,7 @@ def decide(context: WriteContext, staged: pa.RecordBatch, hits: Hits) -> Moves:
     """
     moved, index = hits.moved, context.index
     if moved is None or index is None or not index.moves:
-        return Moves(staged, hits, None)
+        return PartitionUpdates(staged, hits, None)
     rows, left = numbers(moved, "row"), gone(moved).copy()
     live = np.flatnonzero(~left)
     if len(live):
@@ -185,7 +185,7 @@ def decide(context: WriteContext, staged: pa.RecordBatch, hits: Hits) -> Moves:
         left[live] = True
     pairs = paired(rows, numbers(moved, "label"))
     at = np.searchsorted(hits.pairs, pairs[live])
-    return Moves(staged, hits.take(~np.isin(hits.pairs, pairs[left])), hits.take(at))
+    return PartitionUpdates(staged, hits.take(~np.isin(hits.pairs, pairs[left])), hits.take(at))
 
 
 def _values(moved: pa.Table) -> pa.Table:

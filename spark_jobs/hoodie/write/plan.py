@@ -44,7 +44,7 @@ from hoodie.timeline.instant import Action
 from hoodie.write.cdc import ChangeFormat, LogFormat
 from hoodie.write.context import WriteContext
 from hoodie.write.delete_keys import Duplicates, dropping_inserts, keys_to_delete, unseen_copies
-from hoodie.write.early_conflict_detection import EarlyDetection
+from hoodie.write.early_conflict_detection import EarlyConflictDetection
 from hoodie.write.key_encoding import with_key_encoding
 from hoodie.write.metadata_partitions.column_stats import reported_columns
 from hoodie.write.operation import Operation, WriteRequest
@@ -216,7 +216,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         spill_path=config[SPILL_PATH] or "",
         null_for_missing=config[NULL_FOR_MISSING],
         evolution=table_schema.evolution,
-        early=EarlyDetection.of(config, timeline),
+        early=EarlyConflictDetection.of(config, timeline),
         flagged=is_flagged(request.derived, shape.merger, shape.schema),
         changes=ChangeFormat.of(config, shape.schema, avro_text),
     )

@@ -41,7 +41,7 @@ STORED_VALUES = "values"
 
 
 @dataclass(frozen=True)
-class Hits:
+class RecordLocations:
     """Rows of a blob that the index found, the label of the slice of each (see `Tags`), its row there; a row
     whose key is in several slices once for each.
 
@@ -56,12 +56,12 @@ class Hits:
     moved: pa.Table | None = None
 
     @classmethod
-    def none(cls) -> Hits:
+    def none(cls) -> RecordLocations:
         nothing = np.empty(0, dtype=np.int32)
         return cls(nothing, nothing, nothing)
 
     @classmethod
-    def joined(cls, parts: Sequence[Hits]) -> Hits:
+    def joined(cls, parts: Sequence[RecordLocations]) -> RecordLocations:
         rows, labels, stored = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "labels", "stored")
         )
@@ -78,21 +78,21 @@ class Hits:
         return _COUNT.pack(len(self.rows)) + data + sink.getvalue().to_pybytes()
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Hits:
+    def from_bytes(cls, data: bytes) -> RecordLocations:
         (count,) = _COUNT.unpack_from(data)
         end = _COUNT.size + 12 * count
         rows, labels, stored = np.frombuffer(data[_COUNT.size : end], dtype="<i4").reshape(3, -1)
         rest = data[end:]
         return cls(rows, labels, stored, pa.ipc.open_stream(rest).read_all() if rest else None)
 
-    def by_row(self) -> Hits:
+    def by_row(self) -> RecordLocations:
         """Ordered by row."""
         return self.take(np.argsort(self.rows, kind="stable"), self.moved)
 
-    def by_label(self) -> Hits:
+    def by_label(self) -> RecordLocations:
         return self.take(np.lexsort((self.rows, self.labels)), self.moved)
 
-    def between(self, start: int, end: int, rows: Positions) -> Hits:
+    def between(self, start: int, end: int, rows: Positions) -> RecordLocations:
         """Those of the rows from `start` to before `end`, with other numbers: `rows` has that of each row.
 
         The hits are ordered by row.
@@ -105,9 +105,9 @@ class Hits:
             named = array(rows[numbers(moved, "row")])
             moved = moved.set_column(0, "row", named) if moved.num_rows else None
         mine = slice(first, last)
-        return Hits(rows[self.rows[mine]], self.labels[mine], self.stored[mine], moved)
+        return RecordLocations(rows[self.rows[mine]], self.labels[mine], self.stored[mine], moved)
 
-    def in_order(self) -> Hits:
+    def in_order(self) -> RecordLocations:
         """Ordered by row and label: of a row in several slices the youngest is the last."""
         moved = self.moved
         if moved is not None:
@@ -126,7 +126,7 @@ class Hits:
         """Row and label of each in one number."""
         return paired(self.rows, self.labels)
 
-    def kept(self, mask: Bools) -> Hits:
+    def kept(self, mask: Bools) -> RecordLocations:
         """Those where the mask is true, in `moved`, too."""
         moved = self.moved
         if moved is not None:
@@ -134,14 +134,14 @@ class Hits:
             moved = moved.filter(array(np.isin(pairs, self.pairs[mask])))
         return self.take(mask, moved)
 
-    def without(self, rows: Positions) -> Hits:
+    def without(self, rows: Positions) -> RecordLocations:
         """All but those of these rows, and none of `moved`."""
         return self.take(~np.isin(self.rows, rows))
 
-    def take(self, order: Any, moved: pa.Table | None = None) -> Hits:
+    def take(self, order: Any, moved: pa.Table | None = None) -> RecordLocations:
         """Those at these places, or where a mask is true, with `moved`."""
         kept = moved if moved is not None and moved.num_rows else None
-        return Hits(self.rows[order], self.labels[order], self.stored[order], kept)
+        return RecordLocations(self.rows[order], self.labels[order], self.stored[order], kept)
 
 
 def paired(rows: Positions, labels: Positions) -> Ints:
@@ -166,7 +166,7 @@ class Copies:
     context: WriteContext
     slices: tuple[tuple[str, Any], ...]
 
-    def shown(self, hits: Hits) -> Hits:
+    def shown(self, hits: RecordLocations) -> RecordLocations:
         """Those of the hits, which are in order, whose rows are there; of a row of which none is, the
         youngest.
 
@@ -203,7 +203,7 @@ class Copies:
         return known_keys(self.context.slices, storage, [slice_], keys, np.zeros(len(rows), dtype=np.int32))
 
 
-def again(hits: Hits, away: Bools) -> tuple[Bools, Bools]:
+def again(hits: RecordLocations, away: Bools) -> tuple[Bools, Bools]:
     """Which of the hits, in order, are not the first of their row, among those in the row's own partition,
     and which of those `away` are not the only sign that their row is stored.
     """

@@ -44,7 +44,7 @@ from hoodie.timeline.models.rollback import (
     RollbackPlan,
     RollbackRequest,
 )
-from hoodie.timeline.rolled_back_commit import TakenBack
+from hoodie.timeline.rolled_back_commit import RolledBackCommit
 from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import InstantTime
 from hoodie.write.commit import Commits
@@ -314,10 +314,10 @@ def _wrote(table: Table, target: Instant) -> CommitMetadata | None:
         return None
 
 
-def _lost(table: Table, target: Instant) -> TakenBack | None:
+def _lost(table: Table, target: Instant) -> RolledBackCommit | None:
     """What the page and the log say of an instant that is taken back; None where it says nothing itself."""
     wrote = _wrote(table, target)
-    return None if wrote is None else TakenBack.of(target, wrote)
+    return None if wrote is None else RolledBackCommit.of(target, wrote)
 
 
 def _readable(target: Instant) -> Instant:

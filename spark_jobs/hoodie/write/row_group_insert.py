@@ -69,7 +69,7 @@ class DirectWrite:
 
 
 @dataclass(frozen=True)
-class DirectPlan:
+class RowGroupInsertPlan:
     """Which row groups go into which partition; `profile` is what staging would have found."""
 
     scan: FileScan
@@ -77,7 +77,7 @@ class DirectPlan:
     pieces: dict[str, tuple[Piece, ...]]
 
     @classmethod
-    def of(cls, frame: FileFrame, context: WriteContext, table: Table) -> DirectPlan | None:
+    def of(cls, frame: FileFrame, context: WriteContext, table: Table) -> RowGroupInsertPlan | None:
         """None where the rows have to be looked at first."""
         if not context.streams or not frame.pieces or not isinstance(frame.scan, FileScan):
             return None

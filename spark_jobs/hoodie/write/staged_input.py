@@ -49,7 +49,7 @@ class StagedRows:
         return profile
 
 
-class FirstPass:
+class StagedInput:
     """A context manager. `frame` has the rows of a write; None where it brings none."""
 
     def __init__(self, engine: Engine, frame: Frame | None) -> None:
@@ -59,7 +59,7 @@ class FirstPass:
         self._staged: StagedRows | None = None
         self._held = contextlib.ExitStack()
 
-    def __enter__(self) -> FirstPass:
+    def __enter__(self) -> StagedInput:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -91,7 +91,7 @@ class FirstPass:
         with contextlib.ExitStack() as held:
             if before is not None and step.can_restage(before.step):
                 rows = engine.filter(before.blobs, "kind", (ROWS,))
-                again = StageAgain(before.step.context, step)
+                again = Restage(before.step.context, step)
                 staged = _staged(engine, rows, again, step, held, blobs=True)
             else:
                 staged = _staged(engine, frame, step, step, held)
@@ -102,7 +102,7 @@ class FirstPass:
 
 
 @dataclass(frozen=True)
-class StageAgain:
+class Restage:
     """The function given to `map_batches` on blobs of rows that were staged for `before`."""
 
     before: WriteContext

@@ -112,7 +112,7 @@ class WriteRows:
 
 
 @dataclass(frozen=True)
-class CountedPlan:
+class StreamingInsertPlan:
     """`profile` is what staging would have found; `way` is how `rows` come to the tasks that write them."""
 
     rows: Frame
@@ -120,7 +120,7 @@ class CountedPlan:
     way: Way
 
     @classmethod
-    def of(cls, engine: Engine, frame: Frame, plan: WritePlan) -> CountedPlan | None:
+    def of(cls, engine: Engine, frame: Frame, plan: WritePlan) -> StreamingInsertPlan | None:
         """None where the rows have to be looked at first. Raises what is wrong with a key."""
         context, config = plan.context, plan.config
         if (

@@ -21,7 +21,7 @@ from hoodie.merge import Merger
 from hoodie.merge.settings import PRECOMBINE_FIELD
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
-from hoodie.table.rolled_back import undone_instants
+from hoodie.table.rolled_back import rolled_back_instants
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.token_index import interval_of
@@ -96,7 +96,9 @@ class TokenGuard:
         table = self._table
         record(table.storage, table.base_path, commit)
         if self._crowded:
-            settle(table.storage, table.base_path, table.refresh, partial(undone_instants, table.storage))
+            settle(
+                table.storage, table.base_path, table.refresh, partial(rolled_back_instants, table.storage)
+            )
 
 
 def check_order(

@@ -58,7 +58,7 @@ from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write import rollback
 from hoodie.write.commit import Announce, Commits, Validate
 from hoodie.write.hash_rings import HashRings
-from hoodie.write.inflight import Attempt, ServiceAttempt, WriteAttempt
+from hoodie.write.inflight import Attempt, InflightService, InflightWrite
 from hoodie.write.metadata_table import metadata_table_participant
 from hoodie.write.repair import Repair
 from hoodie.write.window import CommitWindow, unaware_writes
@@ -186,7 +186,7 @@ class Transaction:
         """
         self._commits.confirm = confirm
 
-    def takes_back(self) -> bool:
+    def rolls_back_late_commit(self) -> bool:
         """Where files are missing: does `take`, which was not called yet, take back the commit that names
         them.
         """
@@ -204,7 +204,7 @@ class Transaction:
             if self._commits.window is not None:
                 self._commits.window.begin(time)
             instant = Instant(time, self.action, State.REQUESTED)
-            self._attempt, self.instant = WriteAttempt(self.table, self._gate, instant), time
+            self._attempt, self.instant = InflightWrite(self.table, self._gate, instant), time
             try:
                 begin_instant(self.table.store, instant, requested, self._check_lock)
             except AlreadyExists:
@@ -293,7 +293,7 @@ class Transaction:
         timeline = self.table.refresh()
         if self._metadata_table.due(self.table) or rollback.planned_for(timeline, self.storage, planned.time):
             self._repair_alone()
-        service = ServiceAttempt(self.table, self._gate, planned.with_state(State.INFLIGHT))
+        service = InflightService(self.table, self._gate, planned.with_state(State.INFLIGHT))
         self._gate.resume(planned, service.name)
         pending = self.table.refresh().pending()
         now = [item for item in pending if (item.time, item.action) == (planned.time, planned.action)]
@@ -344,7 +344,7 @@ class Transaction:
         """Around what a service completes by itself; see WriterGate.publishing."""
         return self._gate.publishing()
 
-    def settle_metadata_table(self) -> None:
+    def prepare_metadata_table(self) -> None:
         """For what is completed beside writers: remove of the metadata table what is going to be out of date,
         and repair the table then; see `claim`.
         """
@@ -352,17 +352,17 @@ class Transaction:
         if self._metadata_table.due(self.table):
             self._repair_alone()
 
-    def suspend_metadata_table(self) -> None:
+    def detach_metadata_table(self) -> None:
         """Do without the metadata table, once the table is claimed: a restore takes back what it contains."""
         self._metadata_table.suspend(self.table)
 
-    def resume_metadata_table(self) -> None:
+    def reattach_metadata_table(self) -> None:
         """Make the same metadata table again. What fails is left to the next writer, with a warning."""
         self._metadata_table.resume(self.table)
 
     def inflight(self, profile: CommitMetadata) -> None:
         """Write the workload profile; from here on tasks may write files."""
-        assert isinstance(self._attempt, WriteAttempt)
+        assert isinstance(self._attempt, InflightWrite)
         self._attempt.inflight(profile)
 
     def commit(

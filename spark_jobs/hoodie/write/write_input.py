@@ -32,17 +32,17 @@ from hoodie.write.blobs import (
 from hoodie.write.bulk import bulk_assignment
 from hoodie.write.key_staging import (
     Answers,
-    PlaceNumberedAgain,
-    PlaceRowsAgain,
+    RescanBucketed,
+    RescanTagged,
     StageKeys,
     by_block,
     keys_of_frame,
     sent_bytes,
 )
 from hoodie.write.plan import WritePlan
-from hoodie.write.row_group_insert import DirectPlan
-from hoodie.write.staged_input import FirstPass, StagedRows, first_pass
-from hoodie.write.streaming_insert import CountedPlan, Way, WriteRows
+from hoodie.write.row_group_insert import RowGroupInsertPlan
+from hoodie.write.staged_input import StagedInput, StagedRows, first_pass
+from hoodie.write.streaming_insert import StreamingInsertPlan, Way, WriteRows
 from hoodie.write.tagging import FEW_BYTES, Tags, list_slices, tagged
 from hoodie.write.workload import Assignment, Parallelism, WorkloadProfile, assign
 from hoodie.write.write_task import WriteFileGroups
@@ -52,7 +52,7 @@ LEAST_BYTES = 700
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prepared(ABC):
+class WriteInput(ABC):
     """Rows that the first pass counted; `profile` is what it found, amended until they are written.
 
     An instance is used within `prepared` only.
@@ -102,7 +102,7 @@ class Prepared(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Staged(Prepared):
+class _Staged(WriteInput):
     """Blobs of rows, persisted; None for no rows at all. Without `tags` each is of one partition, all new, or
     of one file group that the index numbers.
     """
@@ -171,11 +171,11 @@ class _KeysFirst(_Staged):
     def _place(self, assignment: Assignment) -> BatchFunction:
         context = self.plan.context
         if self.tags is None:
-            return PlaceNumberedAgain(context, assignment.targets(self.profile.file_ids))
-        return PlaceRowsAgain(PlaceTagged.of(context, assignment, self.tags), self.answers)
+            return RescanBucketed(context, assignment.targets(self.profile.file_ids))
+        return RescanTagged(PlaceTagged.of(context, assignment, self.tags), self.answers)
 
 
-class _Streamed(Prepared):
+class _Streamed(WriteInput):
     """Rows that go from where they are to new files."""
 
     @property
@@ -187,7 +187,7 @@ class _Streamed(Prepared):
 class _InFiles(_Streamed):
     """Row groups of source files that the write tasks read themselves."""
 
-    direct: DirectPlan
+    direct: RowGroupInsertPlan
 
     def _tasks(self, instant: InstantTime, progress: ProgressCallback) -> Frame:
         task = self.direct.write(self.plan.context, self.assignment, instant)
@@ -202,7 +202,7 @@ class _InFiles(_Streamed):
 class _Counted(_Streamed):
     """Rows that the engine computes while they are written."""
 
-    counted: CountedPlan
+    counted: StreamingInsertPlan
 
     def _batches(self) -> AbstractContextManager[None]:
         return self.engine.batches(rows=True)
@@ -216,7 +216,7 @@ class _Counted(_Streamed):
 
 
 @contextlib.contextmanager
-def prepared(first: FirstPass, plan: WritePlan, table: Table) -> Iterator[Prepared]:
+def prepared(first: StagedInput, plan: WritePlan, table: Table) -> Iterator[WriteInput]:
     """The first pass over the rows of a write, or what an earlier attempt at it has left of that. Writes
     nothing.
 
@@ -242,12 +242,12 @@ def prepared(first: FirstPass, plan: WritePlan, table: Table) -> Iterator[Prepar
         yield _staged(engine, first.staged(engine, frame, plan), plan, table, held)
 
 
-def _streamed(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Prepared | None:
+def _streamed(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> WriteInput | None:
     """Rows that are counted without being held; None where they have to be looked at."""
     files = engine.files(frame)
-    if files is not None and (direct := DirectPlan.of(files, plan.context, table)) is not None:
+    if files is not None and (direct := RowGroupInsertPlan.of(files, plan.context, table)) is not None:
         return _InFiles(engine=engine, plan=plan, profile=direct.profile, direct=direct)
-    counted = CountedPlan.of(engine, frame, plan)
+    counted = StreamingInsertPlan.of(engine, frame, plan)
     if counted is None:
         return None
     profile = counted.profile
@@ -257,7 +257,7 @@ def _streamed(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Pr
     return _Counted(engine=engine, plan=plan, profile=profile, counted=counted)
 
 
-def _keys_first(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Prepared | None:
+def _keys_first(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> WriteInput | None:
     """None where the rows have to be staged."""
     context, columns = plan.context, keys_of_frame(engine, frame, plan)
     if columns is None:
@@ -289,7 +289,7 @@ def _keys_first(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> 
 
 def _staged(
     engine: Engine, staged: StagedRows, plan: WritePlan, table: Table, held: contextlib.ExitStack
-) -> Prepared:
+) -> WriteInput:
     """`held` frees the tags."""
     context, profile = plan.context, staged.profile()
     list_slices(table, context, profile)

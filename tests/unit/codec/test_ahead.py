@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from hoodie.codec.prefetch import side_by_side
+from hoodie.codec.prefetch import parallel
 
 
 def numbers(start: int, made: list[int], ended: list[int] | None = None) -> Generator[int, None, None]:
@@ -29,16 +29,16 @@ def wait_for(what: Callable[[], bool]) -> None:
 def test_one_source_after_the_other() -> None:
     made: list[int] = []
     sources = (numbers(start, made) for start in (0, 10, 20, 30))
-    assert list(side_by_side(sources, 2, lambda _: 1, 3)) == list(range(40))
+    assert list(parallel(sources, 2, lambda _: 1, 3)) == list(range(40))
 
 
 def test_no_source() -> None:
-    assert list(side_by_side(iter(()), 2, lambda _: 1, 3)) == []
+    assert list(parallel(iter(()), 2, lambda _: 1, 3)) == []
 
 
 def test_nobody_takes_more_than_the_bound() -> None:
     made: list[int] = []
-    items = side_by_side((numbers(start, made) for start in (0, 10, 20)), 2, lambda _: 1, 3)
+    items = parallel((numbers(start, made) for start in (0, 10, 20)), 2, lambda _: 1, 3)
     assert next(items) == 0
     # three wait of each of two sources, one of each is in the making, and one was taken
     wait_for(lambda: len(made) == 9)
@@ -49,7 +49,7 @@ def test_nobody_takes_more_than_the_bound() -> None:
 
 def test_an_item_beyond_the_bound_comes_alone() -> None:
     made: list[int] = []
-    assert list(side_by_side(iter([numbers(0, made)]), 2, lambda _: 9, 3)) == list(range(10))
+    assert list(parallel(iter([numbers(0, made)]), 2, lambda _: 9, 3)) == list(range(10))
 
 
 def test_an_error_comes_at_its_place() -> None:
@@ -58,7 +58,7 @@ def test_an_error_comes_at_its_place() -> None:
         raise ValueError("the file is damaged")
 
     made: list[int] = []
-    items = side_by_side(iter([numbers(0, made), broken(), numbers(20, made)]), 3, lambda _: 1, 100)
+    items = parallel(iter([numbers(0, made), broken(), numbers(20, made)]), 3, lambda _: 1, 100)
     assert [next(items) for _ in range(11)] == list(range(11))
     with pytest.raises(ValueError, match="damaged"):
         next(items)
@@ -68,7 +68,7 @@ def test_closing_ends_the_sources() -> None:
     made: list[int] = []
     ended: list[int] = []
     before = threading.active_count()
-    items = side_by_side((numbers(start, made, ended) for start in (0, 10, 20)), 2, lambda _: 1, 2)
+    items = parallel((numbers(start, made, ended) for start in (0, 10, 20)), 2, lambda _: 1, 2)
     assert next(items) == 0
     items.close()
     assert sorted(ended) == [0, 10]
@@ -78,7 +78,7 @@ def test_closing_ends_the_sources() -> None:
 def test_threads_end_before_the_interpreter() -> None:
     """Those, too, that wait for their reader when the program ends."""
     program = """
-from hoodie.codec.prefetch import side_by_side
+from hoodie.codec.prefetch import parallel
 
 def source():
     try:
@@ -86,7 +86,7 @@ def source():
     finally:
         print("ended")
 
-items = side_by_side([source(), source()], 2, lambda _: 1, 3)
+items = parallel([source(), source()], 2, lambda _: 1, 3)
 print(next(items))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

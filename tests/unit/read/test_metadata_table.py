@@ -339,7 +339,7 @@ def test_flipped_bytes_never_change_an_answer(table: Path) -> None:
 
 def test_a_metadata_table_that_goes_meanwhile(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer takes its entry out of the properties, then deletes the folder file by file."""
-    from hoodie.metadata.files import MetadataListing
+    from hoodie.metadata.partitions.files import MetadataListing
     from hoodie.table import properties
 
     read = MetadataListing.many

@@ -28,7 +28,7 @@ from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.commit import PlannedFile, inflight_metadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import RollbackMetadata
-from hoodie.timeline.rolled_back_commit import TAKEN_BACK_KEY, TakenBack
+from hoodie.timeline.rolled_back_commit import TAKEN_BACK_KEY, RolledBackCommit
 from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import RUN_KEY, TOKEN_KEY
 from tests.airflow.timelines import WrittenTimeline
@@ -212,7 +212,7 @@ def test_a_commit_that_was_rolled_back_had_rows(tmp_path: Path) -> None:
      {"task": {"a": 1}}, {"operation": None}, {"more": 1}],
 )  # fmt: skip
 def test_forged_texts_of_a_rollback_are_passed_over(change: dict[str, Any]) -> None:
-    back = TakenBack(
+    back = RolledBackCommit(
         instant=InstantTime("1"),
         action="commit",
         operation="upsert",
@@ -223,14 +223,14 @@ def test_forged_texts_of_a_rollback_are_passed_over(change: dict[str, Any]) -> N
         task={},
     )
     plain = RollbackMetadata(InstantTime("2"), 1, 0, (), lost=back).to_bytes()
-    assert TakenBack.read(plain) == back
+    assert RolledBackCommit.read(plain) == back
     text = back.to_text()
     forged = json.dumps({**json.loads(text), **change})
     schema = {"type": "record", "name": "r", "fields": []}
     out = io.BytesIO()
     fastavro.writer(out, schema, [{}], metadata={TAKEN_BACK_KEY: forged})
-    assert TakenBack.read(out.getvalue()) is None
-    assert TakenBack.read(b"Obj\x01") is None
+    assert RolledBackCommit.read(out.getvalue()) is None
+    assert RolledBackCommit.read(b"Obj\x01") is None
 
 
 # What needs a hand --------------------------------------------------------------------------------

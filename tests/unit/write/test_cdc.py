@@ -13,7 +13,7 @@ import hoodie
 from hoodie.errors import ConfigError, TableMismatch
 from hoodie.format.cdc import LOGGING_MODE
 from hoodie.format.log_file import LogFileReader
-from hoodie.metadata.files import MetadataListing
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.table import MetadataTable
 from hoodie.table import properties
 from hoodie.table.handle import Table

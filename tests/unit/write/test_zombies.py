@@ -22,7 +22,7 @@ from hoodie.table.heartbeat import heartbeat_folder, heartbeat_path
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.write.inflight import ServiceAttempt
+from hoodie.write.inflight import InflightService
 from hoodie.write.transaction import Transaction
 from tests.support.objects import SCHEME, Objects, stored
 from tests.support.storages import registered
@@ -244,13 +244,13 @@ def test_a_service_published_while_its_successor_was_at_work_and_died(
     path, service = serviced
     sleeper, planned, stats = begun(path, service)
     declare_dead(path)
-    reconciled = ServiceAttempt.check_reconcile
+    reconciled = InflightService.check_reconcile
 
-    def late(self: ServiceAttempt) -> None:
+    def late(self: InflightService) -> None:
         publish(path, sleeper, planned, stats)
         reconciled(self)
 
-    monkeypatch.setattr(ServiceAttempt, "check_reconcile", late)
+    monkeypatch.setattr(InflightService, "check_reconcile", late)
     result = run_service(path, service, "execute")
     assert result.instant == planned.time
     assert result.num_files == 1

@@ -374,7 +374,7 @@ def _take_out(client: Client, table: Table, instant: Instant, metadata: CommitMe
 def _follows(timeline: Timeline, instant: Instant) -> bool:
     """Does the index follow this completed instant: compactions leave keys in their file groups."""
     if instant.action in COMMIT_ACTIONS:
-        return timeline.listed_kind(instant) not in (Kind.COMPACTION, Kind.LOG_COMPACTION)
+        return timeline.kind_from_listing(instant) not in (Kind.COMPACTION, Kind.LOG_COMPACTION)
     return instant.action in _UNDOING
 
 

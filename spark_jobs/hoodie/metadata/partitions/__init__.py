@@ -1,0 +1,22 @@
+"""The partitions of a metadata table, a module each: the records that follow from what an action did to the
+table, which are pure functions, and their look-up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hoodie.codec.arrays import Array
+
+
+@dataclass(frozen=True)
+class Records:
+    """Of one partition of the metadata table. `rows` have the columns `key`, `type`, and those of
+    HoodieMetadataRecord that the partition uses, in the types of `hfile_records.decode_rows`; each key once,
+    in any order. `deletes`: keys whose records go, after the rows.
+    """
+
+    rows: pa.Table
+    deletes: Array | None = None

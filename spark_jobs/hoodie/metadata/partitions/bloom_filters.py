@@ -19,10 +19,10 @@ from hoodie.format.bloom import BloomFilter, KeyHashes, in_range
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.metadata.keys import file_key
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.column_ranges import STRING, text_bounds
 from hoodie.metadata.partitions.column_stats import ColumnStats, File, column_stats
 from hoodie.metadata.record_schema import column_type
-from hoodie.metadata.records import Records
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.timeline.time import InstantTime
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 from hoodie.codec.arrays import whole
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.metadata.keys import column_key, file_key
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.column_ranges import ColumnRange
 from hoodie.metadata.record_schema import column_type
-from hoodie.metadata.records import Records
 from hoodie.metadata.table import MetadataTable, Partition
 
 STATS = "ColumnStatsMetadata"

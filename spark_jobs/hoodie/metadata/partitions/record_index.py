@@ -20,7 +20,7 @@ from hoodie.codec.avro_cursor import arrow_buffer
 from hoodie.errors import TableError
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.format.names import file_id, relative_path
-from hoodie.metadata.records import Records
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.table import MetadataTable, Partition
 
 #: the column of the records

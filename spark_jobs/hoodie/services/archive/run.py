@@ -49,7 +49,7 @@ from hoodie.table import properties, table_schema
 from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
-from hoodie.table.rolled_back import undone_instants
+from hoodie.table.rolled_back import rolled_back_instants
 from hoodie.text import plural
 from hoodie.timeline import token_store
 from hoodie.timeline.active import META_FOLDER, Timeline, meta_path
@@ -275,7 +275,7 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
 def _settle_tokens(target: ServiceTable) -> None:
     """Before commits are archived, tokens go that would seem to be theirs; afterwards theirs are moved."""
     storage = target.storage
-    token_store.settle(storage, target.base_path, target.timeline, partial(undone_instants, storage))
+    token_store.settle(storage, target.base_path, target.timeline, partial(rolled_back_instants, storage))
 
 
 def _files(timeline: Timeline, instants: Iterable[Instant]) -> list[Instant]:
@@ -370,7 +370,7 @@ def _archived(target: ServiceTable, timeline: Timeline) -> Callable[[Instant], b
     def look(instant: Instant) -> bool:
         nonlocal known
         actions = (instant.action, *timeline.layout.plans_of(instant.action))
-        if any(timeline.has_file(Instant(instant.time, kind, State.REQUESTED)) for kind in actions):
+        if any(timeline.has_state(Instant(instant.time, kind, State.REQUESTED)) for kind in actions):
             return False
         if known is None:
             known = _newest(target.storage, folder)

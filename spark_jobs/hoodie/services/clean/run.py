@@ -112,7 +112,7 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
         return None
     progress("clean", f"instant {instant.time}: {plan.num_files} files in {len(plan.files)} partitions")
     with target.transaction() as transaction:
-        transaction.settle_metadata_table()
+        transaction.prepare_metadata_table()
         with contextlib.suppress(AlreadyExists):
             inflight = instant.with_state(State.INFLIGHT)
             again(partial(begin_instant, target.table.store, inflight, plan.to_bytes()))

@@ -341,7 +341,7 @@ class ClusteringEntry(PlannerEntry):
     def why(self, target: ServiceTable, timeline: Timeline) -> str:
         return strategy.due(timeline, target.storage, target.config).reason
 
-    def unasked(self, target: ServiceTable) -> str:
+    def skipped_by_default(self, target: ServiceTable) -> str:
         """A clustering rewrites a whole table, which not every table wants."""
         if any(target.config[switch] for switch in (INLINE, SCHEDULE_INLINE, ASYNC)):
             return ""

@@ -100,7 +100,7 @@ class CompactionEntry(PlannerEntry):
     def why(self, target: ServiceTable, timeline: Timeline) -> str:
         return schedule.due(timeline, target.config, target.next_time(timeline)).reason
 
-    def not_for(self, target: ServiceTable) -> str:
+    def not_applicable(self, target: ServiceTable) -> str:
         if target.props.table_type is TableType.MERGE_ON_READ:
             return ""
         return f"a {target.props.table_type.value} table has no logs"

@@ -29,10 +29,10 @@ from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.names import LogFileName, join
 from hoodie.format.schema import from_avro
-from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.keys import column_key
 from hoodie.metadata.merging import FIELDS
 from hoodie.metadata.partitions.column_stats import ColumnStats, decoded
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.partitions.record_index import file_ids, last_places
 from hoodie.metadata.settings import COLUMN_STATS_COLUMNS
 from hoodie.metadata.table import MetadataTable, Partition

@@ -9,10 +9,10 @@ is rebuilt is named as begun meanwhile, so that after a kill the next writer mak
 Indexes built beside writers: an `indexing` instant on the table's timeline, as of Apache Hudi's indexer.
 
 `schedule_indexing` puts the plan there. `execute_indexing` takes the table twice for a moment, for its list
-of files and at the end (hoodie.write.metadata_partitions.async_indexer); writers go on in between. The plan stays `requested` until
-then, so that after a kill it waits as before, for this or for Apache Hudi's indexer. At the end: the inflight
-file, the indexes, their names in the table's properties, the completed instant. A kill between these leaves a
-plan that the same call finishes.
+of files and at the end (hoodie.write.metadata_partitions.async_indexer); writers go on in between. The plan
+stays `requested` until then, so that after a kill it waits as before, for this or for Apache Hudi's indexer.
+At the end: the inflight file, the indexes, their names in the table's properties, the completed instant. A
+kill between these leaves a plan that the same call finishes.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.indexing import IndexMetadata, IndexPlan, IndexTarget
 from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import NO_TIME, InstantTime
-from hoodie.write.metadata_partitions import KeptPartition
-from hoodie.write.metadata_partitions.async_indexer import MakingBeside
+from hoodie.write.metadata_partitions import MetadataPartition
+from hoodie.write.metadata_partitions.async_indexer import AsyncIndexer
 from hoodie.write.metadata_partitions.initialization import drop_partitions, make_partitions
 from hoodie.write.metadata_partitions.registry import ASKED_TO_GO, KEPT_PARTITIONS, kept_partitions
-from hoodie.write.metadata_table import begin_remaking, drop_metadata_table, finish_remaking
+from hoodie.write.metadata_table import begin_rebuild, drop_metadata_table, finish_rebuild
 from hoodie.write.transaction import Transaction
 
 #: beside writers; where files are deleted under each of them, the next one has the table for itself
@@ -120,12 +120,12 @@ def execute_indexing(
 def _execute_planned(
     target: ServiceTable,
     instant: Instant,
-    wanted: list[KeptPartition],
+    wanted: list[MetadataPartition],
     progress: ProgressCallback,
     alone: bool,
 ) -> bool:
     table, names = target.table, ", ".join(kept.partition.value for kept in wanted)
-    with MakingBeside(table, target.config, wanted) as making:
+    with AsyncIndexer(table, target.config, wanted) as making:
         if not alone:
             with _claimed(target, progress):
                 if _waits(table, instant) is None:
@@ -360,8 +360,8 @@ def _do(target: ServiceTable, request: IndexRequest, work: _Work) -> None:
     table, config, progress = target.table, target.config, request.progress
     if request.mode == REBUILD:
         progress("index", f"rebuild {', '.join(work.make)}")
-        begin_remaking(table, work.drop)
-        finish_remaking(table, config, progress)
+        begin_rebuild(table, work.drop)
+        finish_rebuild(table, config, progress)
     elif request.mode == DROP:
         progress("index", f"drop {', '.join(work.drop)}")
         if _FILES in work.drop or not table.properties.metadata_partitions:

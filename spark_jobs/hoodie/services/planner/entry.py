@@ -51,11 +51,11 @@ class PlannerEntry(ABC):
         """The numbers on which it depends whether the service is due, for people."""
         return ""
 
-    def not_for(self, target: ServiceTable) -> str:
+    def not_applicable(self, target: ServiceTable) -> str:
         """The reason why the table never needs the service, "" where it may."""
         return ""
 
-    def unasked(self, target: ServiceTable) -> str:
+    def skipped_by_default(self, target: ServiceTable) -> str:
         """The reason why the service runs only by its name, although the table might take it; "" where it
         needs no asking.
         """

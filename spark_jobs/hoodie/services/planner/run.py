@@ -216,7 +216,7 @@ def left_out(entry: PlannerEntry, target: ServiceTable, pending: list[Pending], 
     running = [item for item in pending if item.verdict == "running"]
     if running:
         return f"{running[0].action} {running[0].instant} is being run by {running[0].owner}"
-    return entry.not_for(target) or ("" if named or pending else entry.unasked(target))
+    return entry.not_applicable(target) or ("" if named or pending else entry.skipped_by_default(target))
 
 
 def request_of(entry: PlannerEntry, target: ServiceTable, asked: ServicesRequest, dry_run: bool) -> Request:

@@ -257,7 +257,7 @@ def _run(target: ServiceTable, point: InstantTime, progress: ProgressCallback, d
     started = time.monotonic()
     with target.transaction(progress) as transaction:
         transaction.claim(alone=True, restoring=done.resumed)
-        transaction.suspend_metadata_table()
+        transaction.detach_metadata_table()
         with transaction.publishing():
             instant = _instant(target, point, done)
         done.instant = instant.time
@@ -277,7 +277,7 @@ def _run(target: ServiceTable, point: InstantTime, progress: ProgressCallback, d
                     f"restore {instant.time} was completed by another process", instant=instant.time
                 ) from None
             _forget_rollbacks(target, point, done.plan.instants)
-        transaction.resume_metadata_table()
+        transaction.reattach_metadata_table()
 
 
 def _instant(target: ServiceTable, point: InstantTime, done: _Done) -> Instant:

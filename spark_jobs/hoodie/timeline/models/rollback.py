@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hoodie.format.names import file_id, file_name, instant_time, relative_path
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.mapper import NOT_STORED, AvroFile, AvroRecord, avro, each
-from hoodie.timeline.rolled_back_commit import TAKEN_BACK_KEY, TakenBack
+from hoodie.timeline.rolled_back_commit import TAKEN_BACK_KEY, RolledBackCommit
 from hoodie.timeline.time import NO_TIME, InstantTime
 
 
@@ -95,7 +95,7 @@ class RollbackMetadata(AvroFile):
     #: times of `instants`; Hudi writes both
     commits: tuple[InstantTime, ...] = field(default=(), metadata=avro("commitsRollback"))
     version: int | None = 1
-    lost: TakenBack | None = field(default=None, compare=False, metadata=NOT_STORED)
+    lost: RolledBackCommit | None = field(default=None, compare=False, metadata=NOT_STORED)
 
     @classmethod
     def of(
@@ -104,7 +104,7 @@ class RollbackMetadata(AvroFile):
         duration_ms: int,
         target: InstantInfo,
         partitions: Mapping[str, RollbackPartition],
-        lost: TakenBack | None = None,
+        lost: RolledBackCommit | None = None,
     ) -> RollbackMetadata:
         """The metadata of a rollback of one instant; the number of deleted files is counted here."""
         deleted = sum(len(item.deleted) for item in partitions.values())

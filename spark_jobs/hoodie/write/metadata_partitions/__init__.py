@@ -1,6 +1,7 @@
 """The protocol of a partition of the metadata table that writes and services keep up to date.
 
-A module a partition; `hoodie.write.metadata_partitions.registry` names them. `hoodie.write.metadata_table` calls them.
+A module a partition: `hoodie.write.metadata_partitions.registry` names them, `hoodie.write.metadata_table`
+calls them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import ClassVar
 
 from hoodie.config.key import Config
 from hoodie.engine.spool import Room
-from hoodie.metadata.records import Records
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.table import Partition
 from hoodie.read.settings import SPILL_PATH
 from hoodie.read.spill import spill_error
@@ -84,7 +85,7 @@ class Moment:
         return ((path, frozenset(sizes)) for path, sizes in self.files.items())
 
 
-class KeptPartition(ABC):
+class MetadataPartition(ABC):
     """One for all tables: it holds nothing."""
 
     partition: ClassVar[Partition]

@@ -14,13 +14,13 @@ from types import TracebackType
 
 from hoodie.config.key import Config
 from hoodie.errors import TableError
-from hoodie.metadata.files import MetadataListing
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.table.handle import Table
 from hoodie.timeline.time import InstantTime
-from hoodie.write.metadata_partitions import KeptPartition, Moment
+from hoodie.write.metadata_partitions import MetadataPartition, Moment
 from hoodie.write.metadata_partitions.files import FilesPartition
 from hoodie.write.metadata_partitions.footers import listed
 from hoodie.write.metadata_partitions.initialization import (
@@ -32,12 +32,12 @@ from hoodie.write.metadata_partitions.initialization import (
 )
 
 
-class MakingBeside:
+class AsyncIndexer:
     """Of partitions but `files`, which is made with them where it is not there. A context manager, which
     frees the disk.
     """
 
-    def __init__(self, table: Table, config: Config, wanted: Sequence[KeptPartition]) -> None:
+    def __init__(self, table: Table, config: Config, wanted: Sequence[MetadataPartition]) -> None:
         self._table = table
         self._config = config
         self._wanted = [kept for kept in wanted if kept.partition is not Partition.FILES]
@@ -45,7 +45,7 @@ class MakingBeside:
         self._stack = ExitStack()
         self._then: Moment | None = None
 
-    def __enter__(self) -> MakingBeside:
+    def __enter__(self) -> AsyncIndexer:
         return self
 
     def __exit__(

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from hoodie.config.key import Config
 from hoodie.format.bloom import BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, LEGACY_BLOOM_FILTER_KEY
 from hoodie.format.settings import BloomType
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.bloom_filters import Filter, filter_records
-from hoodie.metadata.records import Records
 from hoodie.metadata.settings import BLOOM_FILTER_ENABLE, BLOOM_FILTER_GROUPS
 from hoodie.metadata.table import Partition
-from hoodie.write.metadata_partitions import Changed, KeptPartition, Making, Moment
+from hoodie.write.metadata_partitions import Changed, Making, MetadataPartition, Moment
 from hoodie.write.metadata_partitions.footers import BaseFooter, Files, is_base
 
 
-class BloomFiltersPartition(KeptPartition):
+class BloomFiltersPartition(MetadataPartition):
     """A file without a filter in its footer has no record: it is looked into."""
 
     partition = Partition.BLOOM_FILTERS

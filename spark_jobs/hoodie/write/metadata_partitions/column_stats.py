@@ -18,23 +18,23 @@ from hoodie.format.base_file import BaseFileReader
 from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.names import join
 from hoodie.format.schema import from_avro
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.column_ranges import ColumnRange, Unbounded, footer_ranges
 from hoodie.metadata.partitions.column_stats import FileRanges, deleted_stats, stats_records
-from hoodie.metadata.records import Records
 from hoodie.metadata.settings import COLUMN_STATS_COLUMNS, COLUMN_STATS_ENABLE, COLUMN_STATS_GROUPS
 from hoodie.metadata.table import Partition
 from hoodie.table.handle import Table
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
-from hoodie.write.metadata_partitions import Changed, KeptPartition, Making, Moment
+from hoodie.write.metadata_partitions import Changed, Making, MetadataPartition, Moment
 from hoodie.write.metadata_partitions.footers import BaseFooter, Files, is_base
 
 #: records of deleted files that are made at a time
 _TOGETHER = 50_000
 
 
-class ColumnStatsPartition(KeptPartition):
+class ColumnStatsPartition(MetadataPartition):
     partition = Partition.COLUMN_STATS
     reads_footers = True
 

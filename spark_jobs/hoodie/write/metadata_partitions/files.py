@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from hoodie.config.key import Config
-from hoodie.metadata.records import Records
-from hoodie.metadata.records.files import of_clean, of_commit, of_listing, of_rollback
+from hoodie.metadata.partitions import Records
+from hoodie.metadata.partitions.files import of_clean, of_commit, of_listing, of_rollback
 from hoodie.metadata.table import Partition
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.models.clean import CleanMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
-from hoodie.write.metadata_partitions import Changed, KeptPartition, Making
+from hoodie.write.metadata_partitions import Changed, Making, MetadataPartition
 from hoodie.write.metadata_partitions.footers import Files
 
 
-class FilesPartition(KeptPartition):
+class FilesPartition(MetadataPartition):
     partition = Partition.FILES
 
     def asked(self, config: Config) -> bool | None:

@@ -15,10 +15,10 @@ from functools import partial
 from hoodie.codec.prefetch import ahead
 from hoodie.config.key import Config
 from hoodie.format.names import BaseFileName, LogFileName, join
-from hoodie.metadata.files import MetadataListing
 from hoodie.metadata.instants import NEW_TABLE
+from hoodie.metadata.partitions import Records
+from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
-from hoodie.metadata.records import Records
 from hoodie.metadata.state import begun_indexes, forget_plans, renew_plans
 from hoodie.metadata.table import FOLDER, MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
@@ -29,12 +29,12 @@ from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.time import InstantTime
-from hoodie.write.metadata_partitions import KeptPartition, Making
+from hoodie.write.metadata_partitions import Making, MetadataPartition
 from hoodie.write.metadata_partitions.footers import DataFile, Files, footers, listed
 
 
 def make_partitions(
-    table: Table, config: Config, wanted: Sequence[KeptPartition], progress: ProgressCallback
+    table: Table, config: Config, wanted: Sequence[MetadataPartition], progress: ProgressCallback
 ) -> None:
     """Make partitions that are not there. The list of files comes first: other makings read it."""
     making = making_now(table, config)
@@ -56,7 +56,7 @@ def make_partitions(
     _make(table, making, rest, files)
 
 
-def initial_records(table: Table, config: Config, kept: KeptPartition, files: Files) -> Iterable[Records]:
+def initial_records(table: Table, config: Config, kept: MetadataPartition, files: Files) -> Iterable[Records]:
     """The records that a partition would begin with, a chunk at a time."""
     making = making_now(table, config)
     yield from kept.initial(making, files)
@@ -93,7 +93,7 @@ def take_out(table: Table, gone: Collection[str], begun: Collection[str]) -> Non
 
 def fill_from_footers(
     making: Making,
-    kept: Iterable[KeptPartition],
+    kept: Iterable[MetadataPartition],
     files: Iterable[DataFile],
     spools: Mapping[Partition, RecordSpool],
 ) -> None:
@@ -107,7 +107,7 @@ def fill_from_footers(
             spools[item.partition].add(item.of_base_files(making, some))
 
 
-def _make(table: Table, making: Making, wanted: Sequence[KeptPartition], files: Files) -> None:
+def _make(table: Table, making: Making, wanted: Sequence[MetadataPartition], files: Files) -> None:
     groups = {kept.partition: kept.file_groups(making, files) for kept in wanted}
     fill = partial(fill_all, making, wanted, files)
     MetadataWriter.make(making.data, making.instant, groups, fill, making.room)
@@ -130,7 +130,7 @@ def name_ready(table: Table, made: Collection[Partition], upto: InstantTime) -> 
 
 
 def fill_all(
-    making: Making, wanted: Sequence[KeptPartition], files: Files, spools: Mapping[Partition, RecordSpool]
+    making: Making, wanted: Sequence[MetadataPartition], files: Files, spools: Mapping[Partition, RecordSpool]
 ) -> None:
     """With all that new partitions begin with."""
     for kept in wanted:

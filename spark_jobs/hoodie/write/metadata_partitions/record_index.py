@@ -21,8 +21,8 @@ from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
 from hoodie.format.meta_fields import RECORD_KEY, with_meta, without_meta
 from hoodie.format.names import join
 from hoodie.format.schema import from_avro
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.record_index import Place, file_group_count, of_deleted, of_places
-from hoodie.metadata.records import Records
 from hoodie.metadata.settings import (
     RECORD_INDEX_ENABLE,
     RECORD_INDEX_GROUP_BYTES,
@@ -48,7 +48,7 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Kind
 from hoodie.timeline.models.clustering import OPERATION as CLUSTERING
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
-from hoodie.write.metadata_partitions import Changed, KeptPartition, Making, Moment
+from hoodie.write.metadata_partitions import Changed, Making, MetadataPartition, Moment
 from hoodie.write.metadata_partitions.footers import Files
 
 #: keys of one chunk of records
@@ -60,7 +60,7 @@ _THREADS = 4
 _UTC = False
 
 
-class RecordIndexPartition(KeptPartition):
+class RecordIndexPartition(MetadataPartition):
     partition = Partition.RECORD_INDEX
 
     def asked(self, config: Config) -> bool | None:
@@ -140,7 +140,7 @@ def _keeps_places(changed: Changed, metadata: CommitMetadata) -> bool:
     instant = changed.commit.instant
     if instant.action is Action.REPLACECOMMIT:
         return False
-    kind = changed.data.timeline.listed_kind(instant)
+    kind = changed.data.timeline.kind_from_listing(instant)
     return metadata.compacted or kind in (Kind.COMPACTION, Kind.LOG_COMPACTION)
 
 

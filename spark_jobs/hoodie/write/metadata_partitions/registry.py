@@ -9,14 +9,14 @@ from hoodie.metadata.state import begun_indexes, indexes_under_way
 from hoodie.metadata.table import Partition
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
-from hoodie.write.metadata_partitions import KeptPartition
+from hoodie.write.metadata_partitions import MetadataPartition
 from hoodie.write.metadata_partitions.bloom_filters import BloomFiltersPartition
 from hoodie.write.metadata_partitions.column_stats import ColumnStatsPartition
 from hoodie.write.metadata_partitions.files import FilesPartition
 from hoodie.write.metadata_partitions.record_index import RecordIndexPartition
 
 #: in the order in which they are made
-KEPT_PARTITIONS: tuple[KeptPartition, ...] = (
+KEPT_PARTITIONS: tuple[MetadataPartition, ...] = (
     FilesPartition(),
     BloomFiltersPartition(),
     ColumnStatsPartition(),
@@ -26,7 +26,7 @@ KEPT_PARTITIONS: tuple[KeptPartition, ...] = (
 ASKED_TO_GO = "the settings say so"
 
 
-def kept_partitions(names: Iterable[str]) -> list[KeptPartition]:
+def kept_partitions(names: Iterable[str]) -> list[MetadataPartition]:
     """Those of the names that are kept up to date."""
     wanted = frozenset(names)
     return [kept for kept in KEPT_PARTITIONS if kept.partition.value in wanted]
@@ -58,7 +58,7 @@ def due_to_go(table: Table, config: Config) -> dict[str, str]:
     return found
 
 
-def begun_partitions(table: Table) -> list[KeptPartition]:
+def begun_partitions(table: Table) -> list[MetadataPartition]:
     """Those that are to be made again, by `hoodie.write.metadata_table`, as the properties were read. Apache
     Hudi's indexer names those that it makes in the same way; its instant is pending then.
     """
@@ -66,7 +66,7 @@ def begun_partitions(table: Table) -> list[KeptPartition]:
     return kept_partitions(set(begun) - indexes_under_way(table)) if begun else []
 
 
-def to_make(table: Table, config: Config) -> list[KeptPartition]:
+def to_make(table: Table, config: Config) -> list[MetadataPartition]:
     """Those that a table lacks and the settings ask for, and that can be kept up to date."""
     there = frozenset(table.properties.metadata_partitions)
     return [
@@ -76,6 +76,6 @@ def to_make(table: Table, config: Config) -> list[KeptPartition]:
     ]
 
 
-def asks_for_index(config: Config) -> list[KeptPartition]:
+def asks_for_index(config: Config) -> list[MetadataPartition]:
     """Those beside the list of files that the settings ask for."""
     return [kept for kept in KEPT_PARTITIONS[1:] if kept.asked(config)]
