@@ -22,7 +22,7 @@ from hoodie.timeline.job_reports import JobReport, KeptReport
 #: fields that every result has
 _TEXTS = ("status", "table", "base_path", "operation")
 #: fields that others read, in results that have them
-_LISTS = ("partitions", "warnings", "rolled_back")
+_LISTS = ("partitions", "warnings", "rolled_back", "compacted", "clustered", "cleaned")
 
 
 class JobResult(KeptReport):

@@ -329,7 +329,7 @@ class HoodieDeferringOperator(HoodieJobOperator):
         report = self._report(str(event.get("tag") or ""))  # triggers of earlier releases have no tag
         result = None if report is None else report.result
         if result is not None:
-            log_result(self.log, result)
+            result = log_result(self.log, result)
             stats.committed(result)
         elif report is not None and report.error is not None and state not in _KILLED:
             raise from_report(report.error)

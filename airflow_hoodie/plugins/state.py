@@ -12,7 +12,8 @@ from airflow.state import AssetScope, get_state_backend
 from airflow.state.metastore import MetastoreBackend
 from sqlalchemy import select
 
-from airflow_hoodie.triggers.commits import EVENTS_KEY, OFFSET_KEY, WatchOffset, events_of
+from airflow_hoodie.triggers.commits import EVENTS_KEY, OFFSET_KEY, events_of
+from airflow_hoodie.watch_offset import WatchOffset
 
 log = logging.getLogger(__name__)
 

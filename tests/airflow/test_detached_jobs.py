@@ -86,6 +86,7 @@ class Task(DetachedTask):
         code = _main.main(self.kind.job, ["--request", request])
         last = self.shown().splitlines()[-1]
         self.printed = json.loads(last[last.index("{") :])
+        self.printed.pop("summary", None)  # is logged
         self.yarn.end("FINISHED", "SUCCEEDED" if code == 0 else "FAILED")
         return code
 

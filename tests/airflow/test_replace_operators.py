@@ -101,7 +101,7 @@ def test_partitions_are_deleted_on_the_worker(table: HoodieTable, logged: Callab
     assert (result["status"], result["action"]) == ("committed", "replacecommit")
     assert (result["partitions"], result["num_replaced"]) == (["2026-01-01", "2026-01-02"], 2)
     assert days(table) == ["2026-02-01"]
-    assert ", 2 file groups replaced, " in logged()
+    assert "2 file groups replaced" in logged()
 
 
 def test_a_dry_run_writes_nothing_and_emits_no_event(table: HoodieTable, logged: Callable[[], str]) -> None:
@@ -111,7 +111,7 @@ def test_a_dry_run_writes_nothing_and_emits_no_event(table: HoodieTable, logged:
     assert (result["status"], result["instant"], result["num_replaced"]) == ("planned", "", 2)
     assert [item["partition"] for item in result["planned"]] == ["2026-01-01", "2026-01-02"]
     assert (instants(table), len(days(table)), task.outlets) == (before, 3, [])
-    assert "delete_partition into orders would insert 0, update 0 and delete 0 rows in 2 parti" in logged()
+    assert "delete_partition would change 2 partitions of orders; nothing was written" in logged()
 
 
 def test_a_retry_finds_the_commit(table: HoodieTable) -> None:

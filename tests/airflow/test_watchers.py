@@ -19,7 +19,7 @@ from airflow_hoodie import CommitEventTrigger, polling
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException
 from airflow_hoodie.triggers import commits as module
-from airflow_hoodie.triggers.commits import NewCommits, WatchOffset, new_commits
+from airflow_hoodie.watch_offset import NewCommits, WatchOffset, new_commits
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import Action

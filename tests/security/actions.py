@@ -11,7 +11,7 @@ from typing import Any
 import hoodie
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import COMMITS, CommitFilter, condition
-from airflow_hoodie.triggers.commits import WatchOffset, new_commits
+from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.cli.command import main
 from hoodie.serve.page import Page
 from hoodie.services.archive.mend import mend_archive

@@ -18,7 +18,8 @@ from hoodie.config.functions import identity, name_of
 from hoodie.errors import ConfigError
 from hoodie.jobs._main import parse_request, run
 from hoodie.progress import silent
-from hoodie.source import Source, transform
+from hoodie.source import Source
+from hoodie.source import transform as transforming
 from tests.support import functions
 
 OPTIONS = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.index.bloom.num_entries": "100"}
@@ -54,7 +55,7 @@ def test_rows_of_every_kind(table: str, tmp_path: Path, kind: str, transform: An
 
 
 def test_a_function_is_called_for_each_batch(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transform, "BATCH_ROWS", 2)
+    monkeypatch.setattr(transforming, "BATCH_ROWS", 2)
     sizes = []
 
     def kept(batch: pa.RecordBatch) -> pa.RecordBatch | None:
@@ -108,7 +109,7 @@ def one(**columns: Any) -> pa.Table:
 def test_what_is_wrong_is_said_before_anything_is_written(
     table: str, transform: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(transform, "BATCH_ROWS", 2)
+    monkeypatch.setattr(transforming, "BATCH_ROWS", 2)
     with pytest.raises(ConfigError, match=message):
         hoodie.write_table(ROWS, table, options=OPTIONS, transform=transform)
     assert not Path(table, ".hoodie").exists()

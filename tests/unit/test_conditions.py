@@ -484,7 +484,7 @@ class Wall:
 sys.meta_path.insert(0, Wall())
 sys.path[:0] = sys.argv[1:]
 import airflow_hoodie, airflow_hoodie.get_provider_info
-import airflow_hoodie.conditions, airflow_hoodie.triggers.commits
+import airflow_hoodie.conditions, airflow_hoodie.watch_offset
 print("ok")
 """
     command = [sys.executable, "-I", "-S", "-c", code, str(ROOT), str(ROOT / "spark_jobs")]

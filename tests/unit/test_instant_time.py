@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from airflow_hoodie.triggers.commits import WatchOffset
+from airflow_hoodie.watch_offset import WatchOffset
 from hoodie.errors import HoodieError
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime

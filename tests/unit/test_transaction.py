@@ -18,7 +18,7 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.participant import Commit, CommitParticipant
-from hoodie.timeline import active
+from hoodie.timeline import store
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
@@ -219,7 +219,7 @@ def test_not_published_is_withdrawn(base: str) -> None:
 
 
 def test_a_commit_that_no_reader_would_take_is_withdrawn(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(active, "MAX_READ_BYTES", 1000)
+    monkeypatch.setattr(store, "MAX_READ_BYTES", 1000)
     why = "and a reader takes at most 1000: too many files for one instant"
     with pytest.raises(TableError, match=why), begun(base) as transaction:
         transaction.commit(written(base, transaction), "UPSERT", {"note": "x" * 1000})

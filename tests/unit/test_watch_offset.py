@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_hoodie import watch_offset
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import CommitFilter, Since
-from airflow_hoodie.triggers import commits
-from airflow_hoodie.triggers.commits import WatchOffset, new_commits
+from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.timeline.active import ModificationTimes, Timeline
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import Action, Instant, State, in_order
@@ -59,8 +59,8 @@ def test_every_commit_once(steps: list[str | int]) -> None:
     completed: dict[str, int] = {}
     finished: list[str] = []
     events: list[str] = []
-    kept = commits.KEPT
-    commits.KEPT = 3
+    kept = watch_offset.KEPT
+    watch_offset.KEPT = 3
     try:
         for number, step in enumerate([*steps, "poll"]):
             if step == "begin":
@@ -82,7 +82,7 @@ def test_every_commit_once(steps: list[str | int]) -> None:
         assert events == finished
         assert len(seen.done) <= 3 + len(finished)
     finally:
-        commits.KEPT = kept
+        watch_offset.KEPT = kept
 
 
 def test_order_of_completion_not_of_instants() -> None:
@@ -96,7 +96,7 @@ def test_a_commit_that_becomes_visible_late_with_an_older_time_is_told() -> None
 
 
 def test_the_bound_rises_and_stays_below_what_is_pending(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commits, "KEPT", 2)
+    monkeypatch.setattr(watch_offset, "KEPT", 2)
     done = WatchOffset().plus("12345")
     assert done.compacted(timeline({})) == WatchOffset("3", frozenset("45"))
     assert done.compacted(timeline({}, {"3"})) == WatchOffset("2", frozenset("345"))

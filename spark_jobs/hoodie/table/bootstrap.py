@@ -2,8 +2,6 @@
 
 A metadata-only bootstrap gives each file of another data set a skeleton, a base file of the table with the
 meta columns alone, and keeps the pairs in an index. A file group is pointed there until its first rewrite.
-
-Folders outside a table, which its properties name and its caller has to allow.
 """
 
 from __future__ import annotations
@@ -19,32 +17,13 @@ from hoodie.errors import TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_cells import pairs
 from hoodie.format.names import BaseFileName, join
-from hoodie.storage import Storage, normalize
-from hoodie.storage.settings import ALLOWED_FOLDERS
+from hoodie.storage import Storage
 from hoodie.table import properties
+from hoodie.table.allowed_folders import allowed_source
 from hoodie.table.partition import partition_texts
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, META_FOLDER
 from hoodie.table.view import BaseFile, FileSlice
 from hoodie.timeline.instant import METADATA_BOOTSTRAP
-
-
-def allowed_source(storage: Storage, base_path: str, source: str) -> str:
-    """The folder that a table was bootstrapped from. Raises TableError where the caller does not allow it.
-
-    The table names it, so that without the check a writer of the table could have any file read.
-    """
-    place = normalize(source)
-    if storage.access.admits(place):
-        return place
-    raise TableError(
-        f"table {base_path} was bootstrapped, and has its rows in files of another folder, {place} "
-        f"({BOOTSTRAP_BASE_PATH} in hoodie.properties). Files outside a table are read only where the call "
-        f"says so: if that folder is right, add the option {ALLOWED_FOLDERS.name}={place}",
-        path=base_path,
-        folder=place,
-        setting=ALLOWED_FOLDERS.name,
-    )
-
 
 INDEX_CLASS = "hoodie.bootstrap.index.class"
 INDEX_ENABLED = "hoodie.bootstrap.index.enable"

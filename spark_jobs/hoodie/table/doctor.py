@@ -15,8 +15,8 @@ from hoodie.config.key import Config
 from hoodie.errors import HoodieError, StorageError, TableError, TableNotFound
 from hoodie.storage import LOCKS
 from hoodie.table import properties
+from hoodie.table.allowed_folders import allowed_source
 from hoodie.table.audit import audit
-from hoodie.table.bootstrap import allowed_source
 from hoodie.table.checkup import (
     ERROR,
     NOTE,
@@ -222,7 +222,7 @@ def _first(items: list[Any]) -> list[Any]:
 def _contents(table: Examination) -> Iterator[Finding]:
     """Every data file, opened and read."""
     try:
-        from hoodie.table.audit import OLD, check_contents
+        from hoodie.table.contents import OLD, check_contents
     except ImportError as error:
         text = f"files are not opened: {error.name} is not installed here"
         yield Finding("contents", NOTE, text, "pip install 'airflow-hoodie[local]'")

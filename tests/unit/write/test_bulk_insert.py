@@ -16,7 +16,7 @@ import hoodie
 from hoodie.errors import TableError
 from hoodie.format.base_file import footer_of
 from hoodie.storage.local import LocalStorage
-from hoodie.timeline import active
+from hoodie.timeline import store
 from hoodie.timeline.active import Timeline
 from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
@@ -171,7 +171,7 @@ def test_more_files_than_a_commit_can_name_are_refused_before_one_is_written(
     path = str(tmp_path / "t")
     hoodie.write_table(as_table(small_rows(range(3), 1), SMALL_SCHEMA), path, options=OPTIONS)
     before = sorted(file.name for file in tmp_path.rglob("*") if file.suffix in (".parquet", ".commit"))
-    monkeypatch.setattr(active, "MAX_READ_BYTES", 2000)
+    monkeypatch.setattr(store, "MAX_READ_BYTES", 2000)
     rows = as_table(small_rows(range(3), 2), SMALL_SCHEMA)
     with pytest.raises(TableError, match="a reader takes at most 2000: too many files for one instant"):
         hoodie.write_table(rows, path, operation=operation, options=OPTIONS)

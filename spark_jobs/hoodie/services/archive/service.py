@@ -12,17 +12,6 @@ from hoodie.services.request import Request
 from hoodie.services.text import nothing
 from hoodie.text import plural, size
 
-SERVICE = Service(
-    name="archive",
-    doc="move old instants from the active into the archived timeline",
-    request=Request,
-    run=Lazy("hoodie.services.archive.run", "archive"),
-    text=Lazy("hoodie.services.archive.service", "archive_text"),
-    turn=Turn(number=60, name="archive", entry=Lazy("hoodie.services.archive.run", "ArchiveEntry")),
-    function="archive_table",
-    operator="ArchiveOperator",
-)
-
 
 def archive_text(result: dict[str, Any]) -> str:
     """An ArchiveResult for people; a dry run's with every instant."""
@@ -46,3 +35,15 @@ def archive_text(result: dict[str, Any]) -> str:
         lines.append(f"  the active timeline begins with commit {result['first']}")
     lines += [f"  held back from {item['from']} on: {item['why']}" for item in result["held"]]
     return "\n".join([*lines, *(f"  warning: {warning}" for warning in result["warnings"])])
+
+
+SERVICE = Service(
+    name="archive",
+    doc="move old instants from the active into the archived timeline",
+    request=Request,
+    run=Lazy("hoodie.services.archive.run", "archive"),
+    text=archive_text,
+    turn=Turn(number=60, name="archive", entry=Lazy("hoodie.services.archive.run", "ArchiveEntry")),
+    function="archive_table",
+    operator="ArchiveOperator",
+)

@@ -12,17 +12,6 @@ from hoodie.services.request import PlannedRequest
 from hoodie.services.text import instants, notes, nothing, planned_files
 from hoodie.text import plural, size
 
-SERVICE = Service(
-    name="clean",
-    doc="delete file slices that are older than what the cleaner's settings keep",
-    request=PlannedRequest,
-    run=Lazy("hoodie.services.clean.run", "clean"),
-    text=Lazy("hoodie.services.clean.service", "clean_text"),
-    turn=Turn(number=50, name="clean", entry=Lazy("hoodie.services.clean.run", "CleanEntry")),
-    function="clean_table",
-    operator="CleanOperator",
-)
-
 
 def clean_text(result: dict[str, Any]) -> str:
     """A CleanResult for people; a dry run's with every file."""
@@ -45,3 +34,15 @@ def clean_text(result: dict[str, Any]) -> str:
     if result["failed"]:
         lines.append("  could not be deleted, the next clean tries again: " + ", ".join(result["failed"]))
     return "\n".join([*lines, *instants(result), *notes(result)])
+
+
+SERVICE = Service(
+    name="clean",
+    doc="delete file slices that are older than what the cleaner's settings keep",
+    request=PlannedRequest,
+    run=Lazy("hoodie.services.clean.run", "clean"),
+    text=clean_text,
+    turn=Turn(number=50, name="clean", entry=Lazy("hoodie.services.clean.run", "CleanEntry")),
+    function="clean_table",
+    operator="CleanOperator",
+)

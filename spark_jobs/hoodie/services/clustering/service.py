@@ -12,17 +12,6 @@ from hoodie.services.request import RewriteRequest
 from hoodie.services.text import instants, notes, nothing, planned_files
 from hoodie.text import plural, size
 
-SERVICE = Service(
-    name="cluster",
-    doc="rewrite small files into larger ones, sorted as the settings say",
-    request=RewriteRequest,
-    run=Lazy("hoodie.services.clustering.run", "cluster"),
-    text=Lazy("hoodie.services.clustering.service", "clustering_text"),
-    turn=Turn(number=40, name="clustering", entry=Lazy("hoodie.services.clustering.run", "ClusteringEntry")),
-    function="cluster_table",
-    operator="ClusteringOperator",
-)
-
 
 def clustering_text(result: dict[str, Any]) -> str:
     """A ClusteringResult for people; a dry run's with every file."""
@@ -45,3 +34,15 @@ def clustering_text(result: dict[str, Any]) -> str:
     else:
         lines.append(nothing(result))
     return "\n".join([*lines, *instants(result), *notes(result)])
+
+
+SERVICE = Service(
+    name="cluster",
+    doc="rewrite small files into larger ones, sorted as the settings say",
+    request=RewriteRequest,
+    run=Lazy("hoodie.services.clustering.run", "cluster"),
+    text=clustering_text,
+    turn=Turn(number=40, name="clustering", entry=Lazy("hoodie.services.clustering.run", "ClusteringEntry")),
+    function="cluster_table",
+    operator="ClusteringOperator",
+)

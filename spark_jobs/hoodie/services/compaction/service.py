@@ -12,17 +12,6 @@ from hoodie.services.request import RewriteRequest
 from hoodie.services.text import instants, notes, nothing, planned_files
 from hoodie.text import plural, size
 
-SERVICE = Service(
-    name="compact",
-    doc="merge the logs of a merge-on-read table into its base files",
-    request=RewriteRequest,
-    run=Lazy("hoodie.services.compaction.run", "compact"),
-    text=Lazy("hoodie.services.compaction.service", "compaction_text"),
-    turn=Turn(number=30, name="compaction", entry=Lazy("hoodie.services.compaction.run", "CompactionEntry")),
-    function="compact_table",
-    operator="CompactionOperator",
-)
-
 
 def compaction_text(result: dict[str, Any]) -> str:
     """A CompactionResult for people; a dry run's with every log file."""
@@ -47,3 +36,15 @@ def compaction_text(result: dict[str, Any]) -> str:
 def _work(result: dict[str, Any]) -> str:
     logs = f"{plural(result['num_log_files'], 'log file')} of {size(result['log_bytes'])}"
     return f"{logs} in {plural(result['num_slices'], 'file slice')}"
+
+
+SERVICE = Service(
+    name="compact",
+    doc="merge the logs of a merge-on-read table into its base files",
+    request=RewriteRequest,
+    run=Lazy("hoodie.services.compaction.run", "compact"),
+    text=compaction_text,
+    turn=Turn(number=30, name="compaction", entry=Lazy("hoodie.services.compaction.run", "CompactionEntry")),
+    function="compact_table",
+    operator="CompactionOperator",
+)

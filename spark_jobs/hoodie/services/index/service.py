@@ -37,17 +37,6 @@ class IndexRequest(Request):
     )
 
 
-SERVICE = Service(
-    name="index",
-    doc="show, make, plan, drop or rebuild the indexes of the table's metadata table",
-    request=IndexRequest,
-    run=Lazy("hoodie.services.index.run", "index"),
-    text=Lazy("hoodie.services.index.service", "index_text"),
-    function="index_table",
-    operator="IndexOperator",
-)
-
-
 _DONE = {"created": "Made", "dropped": "Dropped", "rebuilt": "Rebuilt"}
 
 
@@ -83,3 +72,14 @@ def _line(item: dict[str, Any]) -> str:
         f"{plural(item['num_files'], 'file')} of {size(item['bytes'])}, "
         f"{plural(item['num_logs'], 'log file')}, {upto}"
     )
+
+
+SERVICE = Service(
+    name="index",
+    doc="show, make, plan, drop or rebuild the indexes of the table's metadata table",
+    request=IndexRequest,
+    run=Lazy("hoodie.services.index.run", "index"),
+    text=index_text,
+    function="index_table",
+    operator="IndexOperator",
+)

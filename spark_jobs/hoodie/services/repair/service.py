@@ -11,16 +11,6 @@ from hoodie.services.description import Lazy, Service, Turn
 from hoodie.services.request import Request
 from hoodie.text import size
 
-SERVICE = Service(
-    name="repair",
-    doc="roll failed writes back, and sweep what killed processes left",
-    request=Request,
-    run=Lazy("hoodie.services.repair.run", "repair"),
-    text=Lazy("hoodie.services.repair.service", "repair_text"),
-    turn=Turn(number=20, name="repair", entry=Lazy("hoodie.services.repair.run", "RepairEntry")),
-    public=False,
-)
-
 
 def repair_text(result: dict[str, Any]) -> str:
     """A RepairResult for people."""
@@ -35,3 +25,14 @@ def repair_text(result: dict[str, Any]) -> str:
         texts = [f"{name} of {', '.join(result[name])}" for name in left]
         lines.append(f"{' and '.join(texts)} {swept}")
     return "\n".join(lines)
+
+
+SERVICE = Service(
+    name="repair",
+    doc="roll failed writes back, and sweep what killed processes left",
+    request=Request,
+    run=Lazy("hoodie.services.repair.run", "repair"),
+    text=repair_text,
+    turn=Turn(number=20, name="repair", entry=Lazy("hoodie.services.repair.run", "RepairEntry")),
+    public=False,
+)

@@ -19,18 +19,6 @@ class RestoreRequest(Request):
     instant: str = asked(doc="the commit to go back to", metavar="T")
 
 
-SERVICE = Service(
-    name="restore",
-    doc="take the table back to a savepoint, or another commit; finishes a restore that was killed",
-    request=RestoreRequest,
-    run=Lazy("hoodie.services.restore.run", "restore"),
-    text=Lazy("hoodie.services.restore.service", "restore_text"),
-    turn=Turn(number=10, name="restore", entry=Lazy("hoodie.services.restore.run", "RestoreEntry")),
-    function="restore_table",
-    operator="RestoreOperator",
-)
-
-
 def restore_text(result: dict[str, Any]) -> str:
     """A RestoreResult for people; a dry run's with every file."""
     point = f"{result['table']} to {result['restored_to']}"
@@ -44,3 +32,15 @@ def restore_text(result: dict[str, Any]) -> str:
         verb = "Finished restoring" if result["resumed"] else "Restored"
         lines = [f"{verb} {point} by {result['instant']}: {work} taken back", *undone]
     return "\n".join([*lines, *notes(result)])
+
+
+SERVICE = Service(
+    name="restore",
+    doc="take the table back to a savepoint, or another commit; finishes a restore that was killed",
+    request=RestoreRequest,
+    run=Lazy("hoodie.services.restore.run", "restore"),
+    text=restore_text,
+    turn=Turn(number=10, name="restore", entry=Lazy("hoodie.services.restore.run", "RestoreEntry")),
+    function="restore_table",
+    operator="RestoreOperator",
+)

@@ -18,17 +18,6 @@ class RollbackRequest(Request):
     instant: str = asked(doc="the instant to roll back", metavar="T")
 
 
-SERVICE = Service(
-    name="rollback",
-    doc="roll one instant back: a failed one, or the newest commit",
-    request=RollbackRequest,
-    run=Lazy("hoodie.services.rollback.run", "rollback_instant"),
-    text=Lazy("hoodie.services.rollback.service", "rollback_text"),
-    function="rollback_table",
-    operator="RollbackOperator",
-)
-
-
 def rollback_text(result: dict[str, Any]) -> str:
     """A RollbackResult for people; a dry run's with every file."""
     if result["status"] == "skipped":
@@ -53,3 +42,14 @@ def cancel_text(result: dict[str, Any]) -> str:
         else:
             lines = [f"Cancelled {what} by {result['instant']}: its plan and {deleted(result)} deleted"]
     return "\n".join([*lines, *notes(result)])
+
+
+SERVICE = Service(
+    name="rollback",
+    doc="roll one instant back: a failed one, or the newest commit",
+    request=RollbackRequest,
+    run=Lazy("hoodie.services.rollback.run", "rollback_instant"),
+    text=rollback_text,
+    function="rollback_table",
+    operator="RollbackOperator",
+)

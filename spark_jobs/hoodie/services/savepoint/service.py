@@ -24,17 +24,6 @@ class SavepointRequest(Request):
     comments: str = asked("", doc="what for", metavar="TEXT")
 
 
-SERVICE = Service(
-    name="savepoint",
-    doc="keep the files of a commit from the cleaner, so that the table can go back to it",
-    request=SavepointRequest,
-    run=Lazy("hoodie.services.savepoint.run", "savepoint"),
-    text=Lazy("hoodie.services.savepoint.service", "savepoint_text"),
-    function="savepoint_table",
-    operator="SavepointOperator",
-)
-
-
 def savepoint_text(result: dict[str, Any]) -> str:
     """A SavepointResult for people; a dry run's with every file."""
     what = f"savepoint {result['instant']} of {result['table']}"
@@ -52,3 +41,14 @@ def savepoint_text(result: dict[str, Any]) -> str:
     else:
         lines = [f"Made {what}: it keeps {kept}"]
     return "\n".join([*lines, *notes(result)])
+
+
+SERVICE = Service(
+    name="savepoint",
+    doc="keep the files of a commit from the cleaner, so that the table can go back to it",
+    request=SavepointRequest,
+    run=Lazy("hoodie.services.savepoint.run", "savepoint"),
+    text=savepoint_text,
+    function="savepoint_table",
+    operator="SavepointOperator",
+)

@@ -27,17 +27,6 @@ class SyncRequest(Request):
     )
 
 
-SERVICE = Service(
-    name="sync",
-    doc="enter the table in Hive's metastore or AWS Glue, or mend its columns, partitions, properties there",
-    request=SyncRequest,
-    run=Lazy("hoodie.services.sync.run", "sync_service"),
-    text=Lazy("hoodie.services.sync.service", "sync_text"),
-    function="sync_table",
-    operator="HiveSyncOperator",
-)
-
-
 def sync_text(result: dict[str, Any]) -> str:
     """A SyncResult for people: a line for each entry."""
     if result["status"] == "skipped":
@@ -64,3 +53,14 @@ def _columns(entry: dict[str, Any]) -> list[str]:
     if entry["properties"]:
         done.append(f"properties {', '.join(entry['properties'])}")
     return done
+
+
+SERVICE = Service(
+    name="sync",
+    doc="enter the table in Hive's metastore or AWS Glue, or mend its columns, partitions, properties there",
+    request=SyncRequest,
+    run=Lazy("hoodie.services.sync.run", "sync_service"),
+    text=sync_text,
+    function="sync_table",
+    operator="HiveSyncOperator",
+)

@@ -12,16 +12,6 @@ from hoodie.services.request import Request
 from hoodie.services.text import notes, nothing
 from hoodie.text import plural, size
 
-SERVICE = Service(
-    name="ttl",
-    doc="delete partitions that are older than hoodie.partition.ttl.strategy.days.retain",
-    request=Request,
-    run=Lazy("hoodie.expiry", "expire"),
-    text=Lazy("hoodie.services.ttl.service", "ttl_text"),
-    function="expire_partitions",
-    operator="PartitionTTLOperator",
-)
-
 
 def ttl_text(result: dict[str, Any]) -> str:
     """With the time that each partition's days are counted from."""
@@ -38,3 +28,14 @@ def ttl_text(result: dict[str, Any]) -> str:
     if result["left"]:
         lines.append(f"  left to the next run: {plural(result['left'], 'partition')}")
     return "\n".join([*lines, *notes(result)])
+
+
+SERVICE = Service(
+    name="ttl",
+    doc="delete partitions that are older than hoodie.partition.ttl.strategy.days.retain",
+    request=Request,
+    run=Lazy("hoodie.expiry", "expire"),
+    text=ttl_text,
+    function="expire_partitions",
+    operator="PartitionTTLOperator",
+)
