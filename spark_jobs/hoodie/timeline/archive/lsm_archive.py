@@ -75,8 +75,8 @@ class LsmArchive:
             return files
         numbers = [
             int(match[1])
-            for item in self._storage.list(self._folder)
-            if not item.is_dir and (match := _MANIFEST.fullmatch(item.name))
+            for name in self._storage.names(self._folder)
+            if (match := _MANIFEST.fullmatch(name))
         ]
         for number in sorted(numbers, reverse=True):
             files = self._manifest(number)
