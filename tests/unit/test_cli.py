@@ -489,9 +489,9 @@ def test_timeline_and_files_need_the_standard_library_only(table: str) -> None:
 
 def test_sigterm_withdraws_the_write(run: Run, table: str, tmp_path: Path) -> None:
     code = (
-        "import sys, time; from hoodie.write.write_input import Prepared; from hoodie.cli import main\n"
+        "import sys, time; from hoodie.write.write_input import WriteInput; from hoodie.cli import main\n"
         "def slow(*a): print('ready', flush=True); time.sleep(600)\n"
-        "Prepared.write = slow\n"
+        "WriteInput.write = slow\n"
         f"sys.exit(main(['upsert', '--table', {table!r}, '--source', '1.csv']))"
     )
     before = sorted(os.listdir(Path(table, ".hoodie")))

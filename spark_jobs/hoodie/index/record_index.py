@@ -104,7 +104,7 @@ class RecordIndex(Index):
         return Locations(np.asarray(places), np.asarray(numbers.filter(there)), rows)
 
     def _with(self, table: Table) -> RecordIndex:
-        """Raises Unusable."""
+        """Raises MetadataTableUnavailable."""
         with using():
             metadata = MetadataTable.open(table)
             if metadata is None:

@@ -29,7 +29,7 @@ class MetadataTableIgnored(UserWarning):
 
 @contextlib.contextmanager
 def using() -> Iterator[None]:
-    """Turns errors of reading a metadata table into Unusable."""
+    """Turns errors of reading a metadata table into MetadataTableUnavailable."""
     try:
         yield
     except FileNotFoundError as error:
@@ -46,7 +46,7 @@ def ignored(table: Table | TableRef, why: str) -> None:
 
 def for_queries(table: Table, config: Config) -> MetadataTable | None:
     """The table's metadata table, as of the table's timeline; None where there is none, or queries are not to
-    use it. Raises Unusable.
+    use it. Raises MetadataTableUnavailable.
     """
     if config[METADATA_ENABLE] is False or not _named(table.properties.metadata_partitions):
         return None
@@ -59,8 +59,8 @@ def for_queries(table: Table, config: Config) -> MetadataTable | None:
 
 
 def check_still_there(table: Table) -> None:
-    """Raises Unusable where the metadata table is being removed: its entry in the properties goes first, so
-    that what was read before the entry is seen here was whole.
+    """Raises MetadataTableUnavailable where the metadata table is being removed: its entry in the properties
+    goes first, so that what was read before the entry is seen here was whole.
     """
     with using():
         texts = Table(table.ref, table.storage).read_properties()
@@ -69,7 +69,7 @@ def check_still_there(table: Table) -> None:
 
 
 class QueryListing(MetadataListing):
-    """Raises Unusable."""
+    """Raises MetadataTableUnavailable."""
 
     def partitions(self, possible: Possible | None = None) -> list[str]:
         with using():

@@ -241,7 +241,7 @@ class _Seen:
 def _seen(
     table: Table, query: Query, config: Config, where: Predicate | None, metadata: MetadataTable | None
 ) -> _Seen | None:
-    """None where the table has changed meanwhile: look again. Raises Unusable for the metadata table."""
+    """None where the table has changed meanwhile: look again. Raises MetadataTableUnavailable."""
     storage, props, timeline = table.storage, table.properties, table.timeline
     listing = table.listing() if metadata is None else QueryListing(metadata, table.base_path)
     as_of, span = _period(query, config, table)

@@ -57,8 +57,9 @@ def check_agreement(
     asked: Asked | None,
     wanted: Callable[[Sequence[str]], Sequence[str]],
 ) -> None:
-    """Raises Unusable where slices that the metadata table lists lack files that commits name, or have them
-    in other sizes. None is as for `sound`; `wanted` picks the partitions that the query looks at.
+    """Raises MetadataTableUnavailable where slices that the metadata table lists lack files that commits
+    name, or have them in other sizes. None is as for `sound`; `wanted` picks the partitions that the query
+    looks at.
     """
     if asked is None:
         return

@@ -45,8 +45,8 @@ def find_moved(
     keys: pa.Array[Any],
     codes: Positions,
 ) -> pa.Table | None:
-    """What `Hits.moved` has of the hits; None for nothing. `places` are those of the hits in `slices`;
-    `keys`, and the numbers `codes` of their partitions, are by row.
+    """What `RecordLocations.moved` has of the hits; None for nothing. `places` are those of the hits in
+    `slices`; `keys`, and the numbers `codes` of their partitions, are by row.
 
     Opens the slices with such rows where the merger compares stored rows, or logs may have deleted them.
     Memory: what the merger compares of these rows, and as `read_slice`.

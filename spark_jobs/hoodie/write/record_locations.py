@@ -34,9 +34,9 @@ _MOVED: dict[str, pa.DataType] = {
     "code": pa.int32(),
     "gone": pa.bool_(),
 }
-#: hits in another partition than their row's, as `Hits.moved` has them
+#: hits in another partition than their row's, as `RecordLocations.moved` has them
 MOVED_SCHEMA = pa.schema(_MOVED)
-#: of `Hits.moved`: a struct of the stored row's columns that the merger compares
+#: of `RecordLocations.moved`: a struct of the stored row's columns that the merger compares
 STORED_VALUES = "values"
 
 
@@ -149,7 +149,7 @@ def paired(rows: Positions, labels: Positions) -> Ints:
 
 
 def numbers(moved: pa.Table, name: str) -> Positions:
-    """A column of `Hits.moved`."""
+    """A column of `RecordLocations.moved`."""
     values: Positions = moved.column(name).to_numpy()
     return values
 

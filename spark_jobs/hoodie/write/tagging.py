@@ -58,7 +58,7 @@ Group = tuple[int | None, int, int]
 
 @dataclass(frozen=True)
 class Tags:
-    """Where the index found the rows of each blob, as `hits.Hits`: in `hits`, or in the frame.
+    """Where the index found the rows of each blob, as `RecordLocations`: in `hits`, or in the frame.
 
     Labels are positions in `slices`. Both are None where the table has no slices to search: all rows are new.
     """
