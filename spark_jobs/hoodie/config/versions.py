@@ -56,6 +56,9 @@ NEWEST = VERSIONS[6]
 #: the first version whose hoodie.properties always has a checksum
 CHECKSUM_SINCE = 4
 
+#: the first version whose hoodie.properties always has the merge mode
+MERGE_MODE_SINCE = 8
+
 
 def is_of_layout(number: int, layout: LayoutVersion) -> bool:
     """Whether a table version's timeline has this layout; an unknown, newer one is taken to have the last."""

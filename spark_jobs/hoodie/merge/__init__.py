@@ -17,6 +17,7 @@ from hoodie.config.key import Config
 from hoodie.config.plugins import Plugins
 from hoodie.errors import ConfigError
 from hoodie.merge.settings import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode
+from hoodie.table.merge_rule import PAYLOADS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     Column: TypeAlias = pa.Array[Any] | pa.ChunkedArray[Any]
 
 DELETED_COLUMN = "_hoodie_is_deleted"
-_MODE_NAMES = {MergeMode.EVENT_TIME_ORDERING: "event_time", MergeMode.COMMIT_TIME_ORDERING: "commit_time"}
 
 
 @dataclass(frozen=True)
@@ -173,9 +173,10 @@ def merger(config: Config, ordering_field: str | None, schema: pa.Schema) -> Mer
             setting=MERGE_MODE.name,
             value=mode.value,
         )
-    by_mode = _MODE_NAMES.get(mode) if mode else None
-    by_mode = by_mode or (None if name else "event_time" if ordering_field else "commit_time")
-    if by_mode and name and MERGERS.name(name) != MERGERS.name(by_mode):
+    if mode is None and not name:
+        mode = MergeMode.EVENT_TIME_ORDERING if ordering_field else MergeMode.COMMIT_TIME_ORDERING
+    by_mode = PAYLOADS.get(mode) if mode else None
+    if by_mode and name and MERGERS.name(name) != by_mode:
         raise ConfigError(_contradiction(str(mode and mode.value), name), value=name)
     make = MERGERS.load(PAYLOAD_CLASS.name, name or by_mode or "")
     made = make(config=config, ordering_field=ordering_field, schema=schema)

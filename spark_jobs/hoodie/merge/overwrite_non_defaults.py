@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.merge import Outcome
-from hoodie.merge._mixing import filled
-from hoodie.merge.ordering import OrderedRows, checked
+from hoodie.merge.ordering import OrderedRows, checked, filled
 
 
 @dataclass(frozen=True)

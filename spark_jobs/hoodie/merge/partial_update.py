@@ -17,8 +17,7 @@ import pyarrow as pa
 from hoodie.codec.arrays import Bools, Column, Ints, array
 from hoodie.config.key import Config
 from hoodie.merge import Outcome
-from hoodie.merge._mixing import filled
-from hoodie.merge.ordering import Groups, OrderedRows, checked, stored_is_newer
+from hoodie.merge.ordering import Groups, OrderedRows, checked, filled, stored_is_newer
 
 
 @dataclass(frozen=True)

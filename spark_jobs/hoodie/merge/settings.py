@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import enum
-
 from hoodie.config.key import Key, parse_enum, str_key
+from hoodie.table.merge_rule import MergeMode as MergeMode
 
 PRECOMBINE_FIELD = str_key(
     "hoodie.datasource.write.precombine.field",
@@ -27,12 +26,6 @@ PAYLOAD_CLASS = str_key(
     aliases=("hoodie.compaction.payload.class",),
     group="merge",
 )
-
-
-class MergeMode(enum.Enum):
-    EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
-    COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
-    CUSTOM = "CUSTOM"
 
 
 MERGE_MODE: Key[MergeMode | None] = Key(

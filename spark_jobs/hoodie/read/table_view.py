@@ -49,7 +49,7 @@ from hoodie.table.bootstrap import check_sources
 from hoodie.table.features import Feature, check_features, warn_of_unknown
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import FileListing, Possible
-from hoodie.table.properties import DEFAULT_PAYLOAD_CLASS, TableProperties
+from hoodie.table.properties import TableProperties
 from hoodie.table.skeleton import open_base
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import (
@@ -282,7 +282,7 @@ def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> M
     rules of merging that are not followed here.
     """
     check_features(props, "read", "merged", Feature.OTHER_MERGING)
-    stored = props.payload_class or DEFAULT_PAYLOAD_CLASS
+    stored = props.merge_rule.merger or ""  # what has none is refused above
     given = config[PAYLOAD_CLASS]
     made = merger(
         Config.of({**config.texts, PAYLOAD_CLASS.name: given or stored}), props.precombine_field, schema

@@ -35,7 +35,7 @@ def features(props: TableProperties) -> dict[Feature, str]:
     """The features that a table has, with the setting that asks for each."""
     base_files = props.base_file_format
     found = {
-        Feature.OTHER_MERGING: later_names.merging_problem(props.texts),
+        Feature.OTHER_MERGING: props.merge_rule.problem,
         Feature.OTHER_KEYS: later_names.key_generator_problem(props.texts),
         Feature.OTHER_FORMAT: _other_format(props.texts),
         Feature.UNKNOWN_PROPERTY: unknown_property(props.texts),

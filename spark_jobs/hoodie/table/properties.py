@@ -35,6 +35,12 @@ from hoodie.format.java_properties import format_properties, parse_properties
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import Storage
 from hoodie.table.later_names import older_names
+from hoodie.table.merge_rule import DEFAULT_MERGER_STRATEGY as DEFAULT_MERGER_STRATEGY
+from hoodie.table.merge_rule import DEFAULT_PAYLOAD_CLASS as DEFAULT_PAYLOAD_CLASS
+from hoodie.table.merge_rule import MERGER_STRATEGY as MERGER_STRATEGY
+from hoodie.table.merge_rule import PAYLOAD_CLASS as PAYLOAD_CLASS
+from hoodie.table.merge_rule import PRECOMBINE_FIELD as PRECOMBINE_FIELD
+from hoodie.table.merge_rule import MergeRule
 
 #: what names classes, and what names a folder below `.hoodie`
 _CLASSES = (
@@ -101,7 +107,6 @@ ARCHIVE_FOLDER = "hoodie.archivelog.folder"
 BASE_FILE_FORMAT = "hoodie.table.base.file.format"
 RECORD_KEY_FIELDS = "hoodie.table.recordkey.fields"
 PARTITION_FIELDS = "hoodie.table.partition.fields"
-PRECOMBINE_FIELD = "hoodie.table.precombine.field"
 KEY_GENERATOR = "hoodie.table.keygenerator.class"
 POPULATE_META_FIELDS = "hoodie.populate.meta.fields"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
@@ -110,15 +115,10 @@ HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"
 URL_ENCODE = "hoodie.datasource.write.partitionpath.urlencode"
 DROP_PARTITION_COLUMNS = "hoodie.datasource.write.drop.partition.columns"
 PARTITION_METAFILE_BASE_FORMAT = "hoodie.partition.metafile.use.base.format"
-PAYLOAD_CLASS = "hoodie.compaction.payload.class"
-MERGER_STRATEGY = "hoodie.compaction.record.merger.strategy"
 CREATE_SCHEMA = "hoodie.table.create.schema"
 BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
-
-DEFAULT_PAYLOAD_CLASS = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
-DEFAULT_MERGER_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 
 #: what Apache Hudi 0.15.0 makes inside `.hoodie`, in its order (format.md section 0)
 _FOLDERS = (
@@ -168,7 +168,14 @@ class TableProperties(Mapping[str, str]):
 
     @functools.cached_property
     def _older(self) -> Mapping[str, str]:
-        return older_names(self.texts)
+        rule = self.merge_rule
+        merging = {PRECOMBINE_FIELD: rule.precombine_field, PAYLOAD_CLASS: rule.payload_class}
+        found = {name: text for name, text in merging.items() if text and not self.texts.get(name)}
+        return older_names(self.texts) | found
+
+    @functools.cached_property
+    def merge_rule(self) -> MergeRule:
+        return MergeRule.of(self.texts)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.texts)
@@ -204,7 +211,7 @@ class TableProperties(Mapping[str, str]):
 
     @property
     def precombine_field(self) -> str | None:
-        return self.get(PRECOMBINE_FIELD) or None
+        return self.merge_rule.precombine_field
 
     @property
     def keygenerator_class(self) -> str | None:
@@ -213,8 +220,7 @@ class TableProperties(Mapping[str, str]):
     @property
     def payload_class(self) -> str | None:
         """As persisted (version 6 persists it for MERGE_ON_READ only); None when the table says nothing."""
-        text = self.get(PAYLOAD_CLASS)
-        return text.replace("com.uber.hoodie", "org.apache.hudi") if text else None
+        return self.merge_rule.payload_class
 
     @property
     def hive_style(self) -> bool:

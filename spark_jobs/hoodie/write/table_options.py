@@ -26,6 +26,7 @@ from hoodie.merge import MERGERS, Merger
 from hoodie.merge.settings import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode
 from hoodie.table import properties
 from hoodie.table.features import keeps_changes
+from hoodie.table.merge_rule import PAYLOADS
 from hoodie.table.properties import TableProperties
 from hoodie.write.settings import CDC_ENABLED, CDC_MODE, DATABASE_NAME, TABLE_NAME, TABLE_TYPE
 
@@ -187,10 +188,7 @@ def _same(key: Key[Any], given: Config, stored: str) -> bool:
         ]
     if key is MERGE_MODE:
         mode = given[MERGE_MODE]
-        if mode is None or mode is MergeMode.CUSTOM:
-            return True
-        asked = mode.value.removesuffix("_ORDERING").lower()
-        return MERGERS.name(asked) == MERGERS.name(stored)
+        return mode is None or mode is MergeMode.CUSTOM or PAYLOADS[mode] == MERGERS.name(stored)
     if key in (KEYGENERATOR_CLASS, KEYGENERATOR_TYPE, PAYLOAD_CLASS):
         plugins: Plugins[Any] = MERGERS if key is PAYLOAD_CLASS else KEY_GENERATORS
         asked = str(given[key])
