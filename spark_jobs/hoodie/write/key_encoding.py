@@ -34,8 +34,6 @@ from hoodie.timeline.instant import Instant
 _ROWS, _COMMITS = 100, 20
 #: files that are opened at once
 _OPENED = 8
-#: the place that is looked at only where no other says the form
-_OLDEST_LOG = 3
 _Parse: TypeAlias = Callable[[str], object]
 _Forms: TypeAlias = Callable[[str, str, Config, Storage], set[bool]]
 _COMPLEX = ("complexkeygenerator", "complexavrokeygenerator", "complex")
@@ -110,20 +108,19 @@ def _stored(field: str, config: Config, timeline: Timeline, storage: Storage, lo
     """Whether keys are bare values: as the oldest and the newest base file have them, with `logs` the newest
     log file too, and the oldest where nothing else says it. Empty: not known.
     """
-    found: set[bool] = set()
     commits = timeline.commits()
     newest, oldest = commits[: -_COMMITS - 1 : -1], commits[:_COMMITS]
-    places: list[tuple[_Parse, _Forms, list[Instant]]]
-    places = [(BaseFileName.parse, _forms, newest), (BaseFileName.parse, _forms, oldest)]
-    if logs:
-        places += [(LogFileName.parse, _logged_forms, newest), (LogFileName.parse, _logged_forms, oldest)]
-    for number, (named, forms, instants) in enumerate(places):
-        if found and number == _OLDEST_LOG:
-            break
+
+    def first(instants: list[Instant], named: _Parse, forms: _Forms) -> set[bool]:
         for path in _files(instants, timeline, storage, named):
             with contextlib.suppress(TableError, FileNotFoundError, LookupError):
-                found |= forms(path, field, config, storage)
-                break
+                return forms(path, field, config, storage)
+        return set()
+
+    found = first(newest, BaseFileName.parse, _forms) | first(oldest, BaseFileName.parse, _forms)
+    if logs:
+        found |= first(newest, LogFileName.parse, _logged_forms)
+        found = found or first(oldest, LogFileName.parse, _logged_forms)
     return found
 
 
