@@ -69,7 +69,7 @@ def test_an_upsert_and_a_refused_batch(
     told = again.execute({})
     assert (told["status"], told["instant"]) == ("already_committed", result["instant"])
     assert any("org.apache.spark.deploy.SparkSubmit" in line for line in lines)
-    assert any("upsert.py --request @" in line for line in lines)
+    assert any("run.py --request @" in line for line in lines)
     for text in (*lines, logged(), json.dumps(result)):
         assert "planted-option" not in text
         assert "plánted" not in text
