@@ -27,7 +27,6 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from hoodie.concurrency.settings import NEW_KEYS
 from hoodie.config.key import Config
 from hoodie.engine import Engine, Frame
 from hoodie.errors import CommitConflict, TableBusy, TableError, TooCostly
@@ -36,9 +35,8 @@ from hoodie.index import PlacingIndex, index_behind, index_participants
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.settings import VERIFY_WRITTEN
 from hoodie.read.verify import check_no_gaps
-from hoodie.services.clustering.strategy import check as check_clustering
 from hoodie.services.clustering.strategy import rolls_back
-from hoodie.services.service_table import check_retention
+from hoodie.services.inline import check_services
 from hoodie.storage import Storage
 from hoodie.table.bootstrap import check_sources
 from hoodie.table.buckets import check_no_bucket_numbers
@@ -47,23 +45,22 @@ from hoodie.table.partition import ensure_partition
 from hoodie.table.pending import busy_groups, check_no_updates, clusterings_of
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, SCHEMA_KEY, CommitMetadata
+from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata
 from hoodie.timeline.instant import Instant
 from hoodie.write import result
+from hoodie.write.conflicts import conflict_checker
 from hoodie.write.cost import keep_within_limit, planned_partitions
 from hoodie.write.explanation import WriteExplanation, conflicts, explanation, index_costs
 from hoodie.write.key_encoding import check_one_form
 from hoodie.write.log_only_keys import check_log_only_keys
-from hoodie.write.operation import Operation, WriteRequest, WriteResult
+from hoodie.write.operation import WriteRequest, WriteResult
 from hoodie.write.optimistic_retry import Attempts, check_optimistic_support
 from hoodie.write.plan import WritePlan, resolve
-from hoodie.write.reads import Reads
 from hoodie.write.replace import find_replaced, refuse_busy
 from hoodie.write.staged_input import StagedInput
 from hoodie.write.token_guard import TokenGuard, check_order
 from hoodie.write.transaction import Transaction
 from hoodie.write.validators import gate, rehearse
-from hoodie.write.window import CommitWindow
 from hoodie.write.workload import WorkloadProfile
 from hoodie.write.write_input import WriteInput, prepared
 
@@ -135,7 +132,7 @@ def _committed(
         early = plan.config[WAIT_MS] or behind or not first
         extra = plan.request.extra_metadata
         begun = Transaction(table, plan.config, plan.timeline_utc, plan.action, progress, extra=extra)
-        begun.announcing(hooks.announcer(plan.config))
+        begun.on_publish(hooks.announcer(plan.config))
         transactions.append(begun)
         with attempts.conflicts(plan, table), begun as transaction:
             if plan.new_properties is None and early and not plan.optimistic:
@@ -196,39 +193,12 @@ def _attempt(
         if plan.outdated(table) or (undone and index_participants(plan.config, table)):
             raise PlanOutdated
         if plan.optimistic:
-            transaction.watch(_window(table, plan, profile))
+            transaction.check_conflicts(conflict_checker(table, plan, profile))
         if table.timeline.pending() != plan.timeline.pending():
             hindrances = _spare_pending(profile, plan, table.storage, table.timeline, first=True)
         transaction.forget(hindrances)
         transaction.begin()
         return _write(rows, transaction, progress), profile
-
-
-def _window(table: Table, plan: WritePlan, profile: WorkloadProfile) -> CommitWindow:
-    context = plan.context
-    operation = context.operation
-    replaced = {(partition, name) for partition, names in profile.replaced_ids.items() for name in names}
-    listed: dict[str, dict[str, str]] = {partition: {} for partition in (*profile.listed, *profile.absent)}
-    for partition, slices in (*profile.slices.items(), *profile.replaced.items()):
-        found = {
-            item.file_id: item.instant if item.base is None else item.base.instant
-            for item in slices
-            if item.base is not None or not context.looks_up
-        }
-        listed.setdefault(partition, {}).update(found)
-    return CommitWindow(
-        table,
-        begin=plan.timeline,
-        planned={group for group in profile.changed if group[1]} | replaced,
-        listed=listed,
-        whole=operation is Operation.INSERT_OVERWRITE_TABLE,
-        index=context.index,
-        schema=plan.extra_metadata[SCHEMA_KEY],
-        token=plan.request.token,
-        new_keys=plan.config[NEW_KEYS]
-        and (context.looks_up or (operation.replaces and operation.brings_rows)),
-        reads=Reads.of(plan, profile),
-    )
 
 
 def _preview(
@@ -296,8 +266,7 @@ def _rehearsed(engine: Engine, frame: Frame, request: WriteRequest, table: Table
 
 def _check(engine: Engine, table: Table, plan: WritePlan, hooks: Hooks) -> None:
     """Refuse settings that can't be followed after the commit, before anything is written."""
-    check_retention(plan.config)
-    check_clustering(plan.config)
+    check_services(plan.config)
     check_optimistic_support(plan)
     hooks.check(plan.config)
     rehearse(engine, table, plan)

@@ -19,15 +19,22 @@ from hoodie.services.clustering.run import pending as pending_clusterings
 from hoodie.services.clustering.settings import ASYNC as ASYNC_CLUSTER
 from hoodie.services.clustering.settings import INLINE as CLUSTER
 from hoodie.services.clustering.settings import SCHEDULE_INLINE as SCHEDULE_CLUSTER
+from hoodie.services.clustering.strategy import check as check_clustering
 from hoodie.services.compaction.execute import pending
 from hoodie.services.compaction.run import compact
 from hoodie.services.compaction.settings import INLINE, SCHEDULE_INLINE
 from hoodie.services.request import PlannedRequest, Request, RewriteRequest
-from hoodie.services.service_table import ServiceTable
+from hoodie.services.service_table import ServiceTable, check_retention
 from hoodie.services.settings import ENABLED, FAIL
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableType
 from hoodie.write.settings import MAX_AMPLIFICATION, TABLE_TYPE
+
+
+def check_services(config: Config) -> None:
+    """Raises ConfigError for settings of services that contradict one another, before anything is written."""
+    check_retention(config)
+    check_clustering(config)
 
 
 class InlineServices(PostCommitHook):

@@ -83,7 +83,7 @@ class ServiceTable:
             self.table, self.config, self.props.timeline_utc, progress=progress, extra=self.extra
         )
         hooks = Hooks()
-        made.announcing(hooks.announcer(self.config))
+        made.on_publish(hooks.announcer(self.config))
         self.transactions.append(made)
         with made:
             yield made

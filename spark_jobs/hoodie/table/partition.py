@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from functools import partial
 from urllib.parse import unquote
@@ -47,3 +48,10 @@ def part_text(props: TableProperties, field: str, part: str) -> str | None:
     text = part.removeprefix(f"{field}=") if named else part
     text = unquote(text) if props.url_encode else text
     return None if text == DEFAULT_PARTITION else text
+
+
+def is_matched(pattern: str, partition: str) -> bool:
+    """Does the pattern match the partition. `*` is any text, slashes included, as in Apache Hudi's
+    resolvePartitionWildcards.
+    """
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), partition, re.DOTALL) is not None

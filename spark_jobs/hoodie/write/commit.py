@@ -4,7 +4,7 @@ inside and after it.
 reconcile   delete the files that markers name and no task reports: late, retried and speculative attempts
 validate    the caller's look at the state that the commit makes; it may refuse
 announce    hooks note what is about to be published (hoodie.hooks); the note of a withdrawn commit stays
-conflicts   of a write beside others: what they committed since it looked at the table (write.window), once
+conflicts   of a write beside others: what they committed since it looked at the table (concurrency), once
             more under the lock, which then is held up to the publishing
 prepare     the participants write what follows the commit: a second table, an index outside
 publish     the completed instant, through the gate. It alone shows the files, and what was prepared
@@ -26,6 +26,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from hoodie.concurrency.conflict_resolution import ConflictChecker
 from hoodie.concurrency.gate import WriterGate
 from hoodie.concurrency.gate import attempt as tried
 from hoodie.errors import AlreadyExists, CommitUnknown, Fenced, StorageError
@@ -40,7 +41,6 @@ from hoodie.timeline.store import again, create_instant
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write import reconcile
 from hoodie.write.inflight import Attempt
-from hoodie.write.window import CommitWindow
 
 #: what hooks do right before an instant is published; raises nothing
 Announce = Callable[[CommitEvent], None]
@@ -61,7 +61,7 @@ class Commits:
         #: called with what is about to be published
         self.announce: Announce | None = None
         #: of a write beside others
-        self.window: CommitWindow | None = None
+        self.conflicts: ConflictChecker | None = None
         #: of a service: raises where what its plan was made from has changed
         self.confirm: Callable[[], None] | None = None
         self._started = time.monotonic()
@@ -86,8 +86,8 @@ class Commits:
         if not optimistic:
             self._confirm(metadata)
             self._prepare(made)
-        elif self.window is not None:
-            self.window.check(metadata, locked=False)  # what takes long is known before the lock is taken
+        elif self.conflicts is not None:
+            self.conflicts.check(metadata, locked=False)  # what takes long is known before the lock is taken
         with self.gate.publishing():
             if optimistic:  # what others publish or prepare must not come between
                 self._confirm(metadata)
@@ -129,8 +129,8 @@ class Commits:
     def _confirm(self, metadata: CommitMetadata) -> None:
         """What the commit was made from is as it was."""
         self.gate.look()
-        if self.window is not None:
-            self.window.check(metadata, locked=True)
+        if self.conflicts is not None:
+            self.conflicts.check(metadata, locked=True)
         if self.confirm is not None:
             self.confirm()
 

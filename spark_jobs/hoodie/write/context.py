@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from hoodie.concurrency.early_conflict_detection import EarlyConflictDetection
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.internal_schema import Evolution, FileColumns
 from hoodie.format.meta_fields import IS_DELETED, RECORD_KEY, with_meta
@@ -20,7 +21,6 @@ from hoodie.table.view import TimelineView
 from hoodie.timeline.time import InstantTime
 from hoodie.write.cdc import ChangeFormat, LogFormat
 from hoodie.write.delete_keys import Duplicates
-from hoodie.write.early_conflict_detection import EarlyConflictDetection
 from hoodie.write.operation import Operation
 
 #: travels with a row: where the index found its key in the file group's base file (see index.locations)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.concurrency.early_conflict_detection import EarlyConflictDetection
 from hoodie.concurrency.gate import check_concurrency, is_optimistic
 from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.config.key import Config
@@ -44,7 +45,6 @@ from hoodie.timeline.instant import Action
 from hoodie.write.cdc import ChangeFormat, LogFormat
 from hoodie.write.context import WriteContext
 from hoodie.write.delete_keys import Duplicates, dropping_inserts, keys_to_delete, unseen_copies
-from hoodie.write.early_conflict_detection import EarlyConflictDetection
 from hoodie.write.key_encoding import with_key_encoding
 from hoodie.write.metadata_partitions.column_stats import reported_columns
 from hoodie.write.operation import Operation, WriteRequest
@@ -146,7 +146,7 @@ class WritePlan:
         """Did another writer commit, or create the table differently, since the plan was made?
 
         A compaction scheduled since then counts too: logs go to the slice that it began. The timeline is the
-        one that was listed last. Beside other writers, commits are looked at later (write.window).
+        one that was listed last. Beside other writers, commits are looked at later (concurrency).
         """
         if not self.optimistic and self._overtaken(table):
             return True

@@ -15,13 +15,13 @@ replaced. Spark's own spark.sql.sources.partitionOverwriteMode is not asked: its
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from hoodie.config.key import Config
 from hoodie.errors import CommitConflict, ConfigError, InputError
 from hoodie.table.listing import FileListing
+from hoodie.table.partition import is_matched
 from hoodie.table.pending import BusyGroups
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
 from hoodie.timeline.instant import Action
@@ -163,20 +163,13 @@ def _named(
     patterns = [name for name in names if "*" in name]
     found = live(plain)
     every = known() if patterns or len(found) < len(set(plain)) else []
-    matched = {name: [item for item in every if is_named(name, item)] for name in patterns}
+    matched = {name: [item for item in every if is_matched(name, item)] for name in patterns}
     found.update(live(sorted({item for group in matched.values() for item in group} - set(found))))
     absent = [name for name in dict.fromkeys(plain) if name not in found]
     absent += [name for name, group in matched.items() if not any(item in found for item in group)]
     if absent and not missing_ok:
         raise _unknown(absent, live(every))
     return dict(sorted(found.items())), tuple(absent)
-
-
-def is_named(pattern: str, partition: str) -> bool:
-    """Does the pattern name the partition. `*` is any text, slashes included, as in Apache Hudi's
-    resolvePartitionWildcards.
-    """
-    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), partition, re.DOTALL) is not None
 
 
 def _unknown(absent: Sequence[str], there: Slices) -> InputError:

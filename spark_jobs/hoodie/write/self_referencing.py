@@ -3,7 +3,7 @@ delete.
 
 Such rows hold what the table held when it was read. A commit that came since may have changed it: the write
 is refused then, and the statement has to be evaluated again. Afterwards the write's own rules hold: what is
-committed between its plan and its commit makes it plan again, which comes here, or lose (write.window).
+committed between its plan and its commit makes it plan again, which comes here, or lose (concurrency).
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from hoodie.concurrency.changes import news
 from hoodie.errors import CommitConflict, ConfigError
 from hoodie.format.meta_fields import IS_DELETED
 from hoodie.merge import Merger
@@ -20,7 +21,6 @@ from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import REWRITES
 from hoodie.timeline.instant import Action, Instant
-from hoodie.write.change import news
 from hoodie.write.operation import Derived
 
 

@@ -34,6 +34,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
+from hoodie.concurrency.conflict_resolution import ConflictChecker, unaware_writes
 from hoodie.concurrency.gate import attempt, gate_for
 from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.concurrency.queue import Rank
@@ -61,7 +62,6 @@ from hoodie.write.hash_rings import HashRings
 from hoodie.write.inflight import Attempt, InflightService, InflightWrite
 from hoodie.write.metadata_table import metadata_table_participant
 from hoodie.write.repair import Repair
-from hoodie.write.window import CommitWindow, unaware_writes
 
 _ADVICE = "Instants still rise; set the clocks right, since commits are shown with times that are not theirs"
 
@@ -170,15 +170,15 @@ class Transaction:
         self._gate.enter(Rank.WRITER, self._repair, beside=True)
         self._taken = True
 
-    def announcing(self, announce: Announce) -> None:
+    def on_publish(self, announce: Announce) -> None:
         """Call this with each instant right before it is published; it raises nothing."""
         self._commits.announce = announce
 
-    def watch(self, window: CommitWindow) -> None:
+    def check_conflicts(self, conflicts: ConflictChecker) -> None:
         """Begin and commit only where no other writer has changed the same meanwhile: where writers work at
         once, before `begin`.
         """
-        self._commits.window = window
+        self._commits.conflicts = conflicts
 
     def confirming(self, confirm: Callable[[], None]) -> None:
         """Call this before the commit, where writers work at once under the lock: what it raises withdraws
@@ -201,8 +201,8 @@ class Transaction:
         requested = RequestedReplace().to_bytes() if self.action is Action.REPLACECOMMIT else b""
 
         def request(time: InstantTime) -> bool:
-            if self._commits.window is not None:
-                self._commits.window.begin(time)
+            if self._commits.conflicts is not None:
+                self._commits.conflicts.begin(time)
             instant = Instant(time, self.action, State.REQUESTED)
             self._attempt, self.instant = InflightWrite(self.table, self._gate, instant), time
             try:

@@ -1,7 +1,7 @@
 """A write beside others that loses before it has written: to a live one that began earlier and changes a file
 group which it is about to change, too (Apache Hudi 0.15.0 SimpleDirectMarkerBasedDetectionStrategy).
 
-It saves work and no more: what it overlooks is found at the commit (write.window).
+It saves work and no more: what it overlooks is found at the commit (concurrency.conflict_resolution).
 """
 
 from __future__ import annotations

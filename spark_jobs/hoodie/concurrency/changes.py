@@ -75,7 +75,9 @@ _OF_NO_ROWS = REWRITES | {PLAN}
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What an instant of the window does. `groups`: file groups that it writes, replaces or plans to."""
+    """What an instant that came since a write's plan does. `groups`: the file groups that it writes,
+    replaces or plans to.
+    """
 
     instant: Instant
     groups: frozenset[Group]

@@ -1,16 +1,16 @@
-"""What other writers did to a table between a writer's look at it and its commit, and what of that a commit
-does not go with. Of a write beside others (hoodie.concurrency.gate.OptimisticGate).
+"""Conflict resolution: what other writers did to a table between a writer's plan and its commit, and what of
+that conflicts with the commit. Of optimistic writes (hoodie.concurrency.gate.OptimisticGate).
 
-The window begins with the timeline that the write was planned from, and is looked at when the instant is
-taken and when it is published, under the lock: no other process publishes then. Instants are compared by what
-is on the timeline, not by their times: clocks may differ.
+The check begins with the timeline that the write was planned from. It runs when the instant is taken, and
+when it is published, under the lock: no other process publishes then. Instants are compared by what is on
+the timeline, not by their times: clocks may differ.
 
 Conflicts, as Apache Hudi's SimpleConcurrentFileWritesConflictResolutionStrategy has them: another commit that
 wrote or replaced a file group which this one writes or replaces; a plan of a compaction or clustering, made
 meanwhile, that has one. A compaction that was planned before is none: rows go to the logs beside it. Ours:
 
-- a new key that both inserted (write.new_keys), and with the BUCKET index a bucket that both made,
-- a change of what the write has read, and does not write (write.reads),
+- a new key that both inserted (concurrency.changes), and with the BUCKET index a bucket that both made,
+- a change of what the write has read, and does not write (concurrency.read_set),
 - another schema, or the same token (timeline.tokens),
 - a commit of the beginning that is not there any more, or a restore: what the write looked at was taken back;
   a compaction that was cancelled: rows may be on their way to the file slice that it was to begin,
@@ -24,14 +24,15 @@ meanwhile, that has one. A compaction that was planned before is none: rows go t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from time import monotonic, sleep
 
+from hoodie.concurrency.changes import PLAN, Change, Group, groups_of, inserted_by, news, shared_key
+from hoodie.concurrency.read_set import ReadSet
 from hoodie.concurrency.settings import CONFLICT_RETRIES
 from hoodie.errors import CommitConflict, TableError
 from hoodie.format.names import BaseFileName, LogFileName
 from hoodie.format.schema import from_avro
-from hoodie.index import Index, PlacingIndex, Scope
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import read_heartbeats
 from hoodie.table.pending import intended_groups, planned_groups
@@ -42,8 +43,6 @@ from hoodie.timeline.commit import REWRITES, CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.clean import CleanPlan
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
-from hoodie.write.change import PLAN, Change, Group, groups_of, inserted_by, news, shared_key
-from hoodie.write.reads import Reads
 
 #: what an instant of the timeline is told from others by, at one look
 Key = tuple[str, Action, bool]
@@ -54,11 +53,12 @@ _PATIENCE_S, _PAUSE_S = 60.0, 0.2
 _SECOND_MS, _TICK_MS = 1500, 20
 
 
-class CommitWindow:
+class ConflictChecker:
     """Of one attempt at a write. `planned`: the file groups that it is known to change before it writes;
     `listed`: those that it found, by partition, where it looked for them: id -> instant of the slice's base
-    file; `whole`: it looked for them in all partitions. `index`: the one that finds its keys, or places its
-    rows, or None; `new_keys`: is the same new key a conflict. `reads`: what it has read and does not write.
+    file; `whole`: it looked for them in all partitions. `bucket_number`: of a file group,
+    by its partition and id, where an index places rows by it; `new_keys`: is the same new key a conflict,
+    where none does. `reads`: what it has read and does not write.
     """
 
     def __init__(
@@ -69,22 +69,21 @@ class CommitWindow:
         planned: Iterable[Group],
         listed: Mapping[str, Mapping[str, str]],
         whole: bool,
-        index: Index | None,
+        bucket_number: Callable[[str, str], int | None] | None,
         schema: str,
         token: str,
         new_keys: bool,
-        reads: Reads,
+        reads: ReadSet,
     ) -> None:
         self._table = table
         self._begin = begin
         self._planned = frozenset(planned)
         self._listed = listed
         self._whole = whole
-        self._index = index if isinstance(index, PlacingIndex) else None
+        self._bucket_number = bucket_number
         self._schema = schema
         self._token = token
-        self._new_keys = new_keys and self._index is None
-        self._everywhere = index is not None and index.scope is Scope.TABLE
+        self._new_keys = new_keys and bucket_number is None
         #: of the write, once it is begun
         self.instant = NO_TIME
         self._reads = reads
@@ -104,13 +103,13 @@ class CommitWindow:
         self._look(timeline)
         self._check_not_archived(timeline)
         self._check_not_cleaned(timeline)
-        self._refuse(self._planned, None)
+        self._check_groups(self._planned, None)
 
     def check(self, metadata: CommitMetadata, *, locked: bool) -> None:
         """Raises CommitConflict. Under the lock the table's timeline is that of then."""
         timeline = self._table.timeline if locked else self._wait()
         self._look(timeline)
-        self._refuse(groups_of(metadata), metadata)
+        self._check_groups(groups_of(metadata), metadata)
         self._check_keys(metadata)
         self._check_not_hidden(timeline, metadata)
         for instant in unaware_writes(self._table, timeline, self.instant):
@@ -240,7 +239,7 @@ class CommitWindow:
             )
         return Change.of(instant, timeline.commit(instant, storage))
 
-    def _refuse(self, groups: Iterable[Group], metadata: CommitMetadata | None) -> None:
+    def _check_groups(self, groups: Iterable[Group], metadata: CommitMetadata | None) -> None:
         own = {self._comparable(group) for group in groups}
         for change in self._changes.values():
             for group in sorted(change.groups):
@@ -259,7 +258,7 @@ class CommitWindow:
     def _comparable(self, group: Group) -> Group:
         """The same for file groups of one bucket: it has one only."""
         partition, file_id = group
-        number = None if self._index is None else self._index.number(partition, file_id)
+        number = None if self._bucket_number is None else self._bucket_number(partition, file_id)
         return partition, file_id if number is None else f"bucket {number}"
 
     def _check_keys(self, metadata: CommitMetadata) -> None:
@@ -270,7 +269,7 @@ class CommitWindow:
             if change.operation in REWRITES or key in self._compared:
                 continue
             try:
-                found = shared_key(self._table, own, change.inserted, everywhere=self._everywhere)
+                found = shared_key(self._table, own, change.inserted, everywhere=self._reads.everywhere)
             except FileNotFoundError:
                 text = f"files of commit {change.instant.time} are gone, so its new keys can't be compared"
                 raise self._conflict(change.instant, text) from None
