@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hoodie.ingestion.checkpoint import Limits
     from hoodie.ingestion.run import IngestResult
     from hoodie.read.explanation import ReadExplanation
-    from hoodie.write.explanation import WriteExplanation
+    from hoodie.write.explain.explanation import WriteExplanation
 
 
 def write_table(

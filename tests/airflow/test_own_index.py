@@ -21,7 +21,7 @@ import os
 from hoodie.index import Index, Scope
 from hoodie.index.locations import KeySearch
 from hoodie.table.skeleton import open_base
-from hoodie.write import stage
+from hoodie.write.input import stage
 
 stage.DRIVER_KEY_BYTES = 0
 

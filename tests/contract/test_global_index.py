@@ -55,8 +55,8 @@ PAIRS = [
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where the index is asked; the answers are the same."""
     if request.param == "by tasks":
-        monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", 0)
-        monkeypatch.setattr("hoodie.write.tagging._UNIT_BYTES", 1)
+        monkeypatch.setattr("hoodie.write.input.stage.DRIVER_KEY_BYTES", 0)
+        monkeypatch.setattr("hoodie.write.tagging.tag._UNIT_BYTES", 1)
     return str(request.param)
 
 

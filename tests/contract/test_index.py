@@ -222,8 +222,8 @@ def _apply(model: dict[tuple[str, str], dict[str, Any]], rows: list[dict[str, An
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Where the index is asked; the answers are the same."""
     if request.param == "by tasks":
-        monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", 0)
-        monkeypatch.setattr("hoodie.write.tagging._UNIT_BYTES", 1000)
+        monkeypatch.setattr("hoodie.write.input.stage.DRIVER_KEY_BYTES", 0)
+        monkeypatch.setattr("hoodie.write.tagging.tag._UNIT_BYTES", 1000)
     return str(request.param)
 
 
@@ -284,8 +284,8 @@ def test_the_same_file_groups_are_chosen_both_ways(
     last = pa.concat_tables([rows, pa.Table.from_pylist(_batch(rng, 3), SCHEMA)])
     found = []
     for way in (16 << 20, 0):
-        monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", way)
-        monkeypatch.setattr("hoodie.write.tagging._UNIT_BYTES", 1000)
+        monkeypatch.setattr("hoodie.write.input.stage.DRIVER_KEY_BYTES", way)
+        monkeypatch.setattr("hoodie.write.tagging.tag._UNIT_BYTES", 1000)
         table = tmp_path / str(way)
         shutil.copytree(base, table)
         before = {group["file_id"] for group in hoodie.file_groups(str(table))}

@@ -209,6 +209,6 @@ def test_random_histories(
     seed: int,
 ) -> None:
     if (seed + merge_on_read) % 2:  # tasks ask the index
-        monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", 0)
-        monkeypatch.setattr("hoodie.write.tagging._UNIT_BYTES", 1000)
+        monkeypatch.setattr("hoodie.write.input.stage.DRIVER_KEY_BYTES", 0)
+        monkeypatch.setattr("hoodie.write.tagging.tag._UNIT_BYTES", 1000)
     History(tmp_path / "t", index, options_of(index, request), merge_on_read, seed).run()

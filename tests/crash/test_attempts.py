@@ -13,8 +13,8 @@ from hoodie.engine.local import LocalEngine, LocalFrame
 from hoodie.engine.task import BatchFunction, Task
 from hoodie.pipeline import write
 from hoodie.write.blobs import ERROR
+from hoodie.write.files.write_task import WriteFileGroups
 from hoodie.write.operation import WriteRequest
-from hoodie.write.write_task import WriteFileGroups
 from tests.crash.checks import hudi_rs_rows, leftovers, our_rows
 from tests.crash.conftest import Bench
 from tests.crash.scenarios import SCENARIOS, Scenario

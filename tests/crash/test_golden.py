@@ -17,8 +17,8 @@ from hoodie.table.pending import busy_groups, check_no_updates
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.models.rollback import InstantInfo, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
-from hoodie.write import rollback
 from hoodie.write.operation import Operation
+from hoodie.write.rollback import executor
 from tests.crash.checks import counted, hudi_rs_rows, leftovers, our_rows
 from tests.crash.scenarios import GOLDEN_SCHEMA, Row, run
 from tests.support.oracle import Model
@@ -171,7 +171,7 @@ def test_clustering_under_way_is_not_rolled_back(golden: Any) -> None:
     path, _ = golden("cow_pending_clustering")
     (path / f".hoodie/{CLUSTERING}.replacecommit.inflight").touch()
     timeline = Timeline.load(str(path), STORAGE)
-    assert rollback.due(timeline, STORAGE, frozenset(), utc=True) == []
+    assert executor.due(timeline, STORAGE, frozenset(), utc=True) == []
     with pytest.raises(ConflictError, match=CLUSTERING):
         run(path, small_rows([0], 9), options={}, schema=GOLDEN_SCHEMA)
 

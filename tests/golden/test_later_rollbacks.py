@@ -16,7 +16,7 @@ from hoodie.table.handle import Table
 from hoodie.timeline.instant import Action
 from hoodie.timeline.models.rollback import RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
-from hoodie.write.rollback_logs import DeleteLogs, LogUndo, Suspects, log_undo
+from hoodie.write.rollback.logs import DeleteLogs, LogUndo, Suspects, log_undo
 
 STORAGE = LocalStorage()
 

@@ -28,9 +28,9 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.models.clean import CleanMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
-from hoodie.write.metadata_partitions import MetadataPartition
-from hoodie.write.metadata_partitions.bloom_filters import BloomFiltersPartition
-from hoodie.write.metadata_partitions.column_stats import ColumnStatsPartition
+from hoodie.write.participants.metadata import MetadataPartition
+from hoodie.write.participants.metadata.bloom_filters import BloomFiltersPartition
+from hoodie.write.participants.metadata.column_stats import ColumnStatsPartition
 from tests.support.golden import COPY_ON_WRITE, FEATURES, MERGE_ON_READ, NO_METADATA
 from tests.support.metadata_instants import compared_by_instant
 from tests.support.tiers import full_but

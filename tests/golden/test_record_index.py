@@ -20,8 +20,8 @@ from hoodie.table.handle import Table
 from hoodie.table.participant import Commit
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.time import InstantTime
-from hoodie.write.metadata_partitions import Changed, Making
-from hoodie.write.metadata_partitions.record_index import RecordIndexPartition
+from hoodie.write.participants.metadata import Changed, Making
+from hoodie.write.participants.metadata.record_index import RecordIndexPartition
 from tests.support.record_index import Places, indexed, places_of, stored
 
 STORAGE = LocalStorage()

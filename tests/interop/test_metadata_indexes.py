@@ -19,9 +19,9 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table as Handle
 from hoodie.timeline.active import Timeline
-from hoodie.write.metadata_partitions import MetadataPartition
-from hoodie.write.metadata_partitions.bloom_filters import BloomFiltersPartition
-from hoodie.write.metadata_partitions.column_stats import ColumnStatsPartition
+from hoodie.write.participants.metadata import MetadataPartition
+from hoodie.write.participants.metadata.bloom_filters import BloomFiltersPartition
+from hoodie.write.participants.metadata.column_stats import ColumnStatsPartition
 from tests.support.hudi_client import HudiServer
 from tests.support.metadata import INDEXED, disagreements
 from tests.support.metadata_instants import compared_by_instant

@@ -72,7 +72,7 @@ class Look:
 
 
 class Window:
-    """hoodie.concurrency.conflict_resolution: what the timeline has that it had not when the write looked, and the conflicts."""
+    """hoodie.concurrency.conflict_resolution: what the timeline has that it had not when the write looked."""
 
     def __init__(self, look: Look) -> None:
         self.look = look

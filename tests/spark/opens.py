@@ -6,7 +6,8 @@ from typing import Any
 
 import hoodie
 from hoodie.engine.session import spark_context
-from hoodie.write import stage, tagging
+from hoodie.write.input import stage
+from hoodie.write.tagging import tag
 from tests.support.opened import OPTIONS as NOTED
 from tests.support.opened import opened
 
@@ -17,10 +18,10 @@ def answer(spark: Any, file: str, table: str, options: dict[str, Any], counts: l
     of the rows follows.
     """
     frame, options, found = spark.read.parquet(file), {**options, **NOTED}, []
-    was = stage.DRIVER_KEY_BYTES, tagging.FEW_BYTES
+    was = stage.DRIVER_KEY_BYTES, tag.FEW_BYTES
     try:
         for count, (driver_bytes, few_bytes) in zip(counts, (was, (0, was[1]), (0, 0)), strict=True):
-            stage.DRIVER_KEY_BYTES, tagging.FEW_BYTES = driver_bytes, few_bytes
+            stage.DRIVER_KEY_BYTES, tag.FEW_BYTES = driver_bytes, few_bytes
             rows: Any = frame if count == 1 else frame.repartition(count)
             before = jobs(spark)
             done = hoodie.write_table(rows, table, spark=spark, options=options)
@@ -29,7 +30,7 @@ def answer(spark: Any, file: str, table: str, options: dict[str, Any], counts: l
             frame.limit(50).repartition(4), table, spark=spark, operation="delete", options=options
         )
     finally:
-        stage.DRIVER_KEY_BYTES, tagging.FEW_BYTES = was
+        stage.DRIVER_KEY_BYTES, tag.FEW_BYTES = was
     return {"found": found, "deleted": gone.num_deletes}
 
 

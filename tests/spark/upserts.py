@@ -10,7 +10,7 @@ import hoodie
 from hoodie.backend.spark import SparkBackend
 from hoodie.engine.spark import SparkEngine
 from hoodie.source import Source
-from hoodie.write import write_input
+from hoodie.write.input import write_input
 from tests.spark.opens import jobs
 
 

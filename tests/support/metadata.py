@@ -24,8 +24,8 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices, merged_slices
-from hoodie.write.metadata_partitions.initialization import initial_records
-from hoodie.write.metadata_partitions.registry import KEPT_PARTITIONS
+from hoodie.write.participants.metadata.initialization import initial_records
+from hoodie.write.participants.metadata.registry import KEPT_PARTITIONS
 from tests.support.record_index import misplaced
 
 #: of the records of a partition

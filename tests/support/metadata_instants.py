@@ -24,8 +24,8 @@ from hoodie.table.table_schema import TableSchema
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.clean import CleanMetadata
-from hoodie.write.metadata_partitions import Changed, MetadataPartition
-from hoodie.write.metadata_partitions.footers import footers, written
+from hoodie.write.participants.metadata import Changed, MetadataPartition
+from hoodie.write.participants.metadata.footers import footers, written
 from tests.support.metadata import COLUMNS, log_records
 
 STORAGE = LocalStorage()

@@ -6,7 +6,7 @@ from hoodie.config.key import Config
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.models.rollback import RollbackMetadata
-from hoodie.write.rollback import PendingRollback
+from hoodie.write.rollback.executor import PendingRollback
 from hoodie.write.transaction import Transaction
 
 

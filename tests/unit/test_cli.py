@@ -489,7 +489,8 @@ def test_timeline_and_files_need_the_standard_library_only(table: str) -> None:
 
 def test_sigterm_withdraws_the_write(run: Run, table: str, tmp_path: Path) -> None:
     code = (
-        "import sys, time; from hoodie.write.write_input import WriteInput; from hoodie.cli import main\n"
+        "import sys, time; from hoodie.cli import main\n"
+        "from hoodie.write.input.write_input import WriteInput\n"
         "def slow(*a): print('ready', flush=True); time.sleep(600)\n"
         "WriteInput.write = slow\n"
         f"sys.exit(main(['upsert', '--table', {table!r}, '--source', '1.csv']))"

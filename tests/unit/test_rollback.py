@@ -18,7 +18,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.restore import RestorePlan
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
-from hoodie.write import rollback
+from hoodie.write.rollback import executor
 from tests.support.handles import table_at
 from tests.support.rollbacks import roll_back
 from tests.support.stores import store_at
@@ -60,8 +60,8 @@ def fail(base: str, time: str, profiled: tuple[str, ...] = (), action: Action = 
     store_at(base).create(Instant(InstantTime(time), action, State.INFLIGHT), profile)
 
 
-def due(base: str, live: frozenset[str] = frozenset()) -> list[rollback.PendingRollback]:
-    return rollback.due(Timeline.load(base, STORAGE), STORAGE, live, True)
+def due(base: str, live: frozenset[str] = frozenset()) -> list[executor.PendingRollback]:
+    return executor.due(Timeline.load(base, STORAGE), STORAGE, live, True)
 
 
 def files(base: str) -> set[str]:
@@ -82,7 +82,7 @@ def test_plan_joins_markers_with_the_files_of_profiled_partitions(table: str) ->
         STORAGE, table, InstantTime(FAILED), Marker(f"r/{name('never', FAILED)}", MarkerType.CREATE)
     )
     target = Instant(InstantTime(FAILED), Action.COMMIT, State.INFLIGHT)
-    made = rollback.plan(table_at(table), target)
+    made = executor.plan(table_at(table), target)
     assert made.instant == InstantInfo(InstantTime(FAILED), "commit")
     assert made.requests == tuple(
         RollbackRequest(
@@ -95,10 +95,10 @@ def test_plan_joins_markers_with_the_files_of_profiled_partitions(table: str) ->
 def test_plan_lists_all_partitions_when_nothing_names_one(table: str) -> None:
     STORAGE.delete_tree(f"{table}/.hoodie/.temp/{FAILED}")
     STORAGE.write(f"{table}/.hoodie/{FAILED}.inflight", b'{"partitionToWriteStats" : {"p"')
-    made = rollback.plan(table_at(table), Instant(InstantTime(FAILED), Action.COMMIT, State.INFLIGHT))
+    made = executor.plan(table_at(table), Instant(InstantTime(FAILED), Action.COMMIT, State.INFLIGHT))
     assert [request.partition_path for request in made.requests] == ["p", "q", "r"]
     assert (
-        rollback.plan(table_at(table), Instant(InstantTime(LATER), Action.COMMIT, State.REQUESTED)).requests
+        executor.plan(table_at(table), Instant(InstantTime(LATER), Action.COMMIT, State.REQUESTED)).requests
         == ()
     )
 
@@ -203,7 +203,7 @@ def test_change_logs_that_a_commit_names_go_with_it(table: str) -> None:
     stat = WriteStat(path=f"p/{name('a', OLD)}", cdc_stats={f"p/{name_}": 4})
     completed = Instant(InstantTime(OLD), Action.COMMIT, State.COMPLETED)
     STORAGE.write(f"{table}/.hoodie/{OLD}.commit", CommitMetadata({"p": (stat,)}).to_json())
-    made = rollback.plan(table_at(table), completed)
+    made = executor.plan(table_at(table), completed)
     assert f"{table}/p/{name_}" in {path for request in made.requests for path in request.files_to_delete}
 
 
@@ -213,7 +213,7 @@ def test_change_logs_of_a_failed_write_go(table: str) -> None:
     create_marker(STORAGE, table, InstantTime(FAILED), Marker(f"r/{marked}", MarkerType.APPEND))
     for log in (f"r/{marked}", f"q/{listed}", f"p/{older}", f"r/{older}"):
         STORAGE.create(f"{table}/{log}", b"log")
-    made = rollback.plan(table_at(table), Instant(InstantTime(FAILED), Action.COMMIT, State.INFLIGHT))
+    made = executor.plan(table_at(table), Instant(InstantTime(FAILED), Action.COMMIT, State.INFLIGHT))
     named = {path for request in made.requests for path in request.files_to_delete if path.endswith("cdc")}
     assert named == {f"{table}/r/{marked}", f"{table}/q/{listed}"}
     write_plan(table, FAILED, State.REQUESTED, log_blocks_to_delete={marked: 1})
@@ -230,5 +230,5 @@ def test_the_plan_of_a_service_that_is_forgotten_lists_all_partitions(table: str
     """Its inflight file names none, and a marker only one."""
     target = Instant(InstantTime(FAILED), Action.REPLACECOMMIT, State.INFLIGHT)
     store_at(table).create(target)
-    made = rollback.plan(table_at(table), target, forget=True)
+    made = executor.plan(table_at(table), target, forget=True)
     assert [request.partition_path for request in made.requests] == ["p", "q", "r"]

@@ -18,9 +18,9 @@ from hoodie.timeline.commit import CommitMetadata, PlannedFile, WriteStat, infli
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
-from hoodie.write import rollback
-from hoodie.write.reconcile import sweep_attempts
-from hoodie.write.rollback_logs import Contents, VoidBlocks
+from hoodie.write.rollback import executor
+from hoodie.write.rollback.logs import Contents, VoidBlocks
+from hoodie.write.rollback.unreported_files import sweep_attempts
 from tests.support.handles import table_at
 from tests.support.rollbacks import roll_back
 from tests.support.stores import store_at
@@ -67,8 +67,8 @@ def put(base: str, name: str, data: bytes, *, mark: bool = True, partition: str 
     return name
 
 
-def due(base: str) -> list[rollback.PendingRollback]:
-    return rollback.due(Timeline.load(base, STORAGE), STORAGE, frozenset(), True)
+def due(base: str) -> list[executor.PendingRollback]:
+    return executor.due(Timeline.load(base, STORAGE), STORAGE, frozenset(), True)
 
 
 def run(base: str) -> tuple[RollbackPlan, RollbackMetadata]:
@@ -262,7 +262,7 @@ def test_the_rollback_of_a_compaction_leaves_its_plan(table: str) -> None:
     # while it is being executed, whoever executes it decides
     Path(table, f".hoodie/{requested.time}.rollback").unlink()
     live = frozenset({compaction.time})
-    assert rollback.due(Timeline.load(table, STORAGE), STORAGE, live, True) == []
+    assert executor.due(Timeline.load(table, STORAGE), STORAGE, live, True) == []
 
 
 def test_markers_of_a_finished_rollback_do_not_take_its_command_blocks(table: str) -> None:

@@ -39,8 +39,8 @@ from hoodie.timeline.instant import Instant
 from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.store import again, create_instant
 from hoodie.timeline.tokens import TOKEN_KEY
-from hoodie.write import reconcile
 from hoodie.write.inflight import Attempt
+from hoodie.write.rollback import unreported_files
 
 #: what hooks do right before an instant is published; raises nothing
 Announce = Callable[[CommitEvent], None]
@@ -75,7 +75,7 @@ class Commits:
         made = Commit(table=self.table, instant=attempt.completed, metadata=metadata)
         instant = made.instant
         attempt.check_reconcile()
-        reconcile.delete_unreported(self.table, instant.time, reconcile.paths(metadata))
+        unreported_files.delete_unreported(self.table, instant.time, unreported_files.paths(metadata))
         if validate is not None:
             attempt.check()
             validate(metadata)

@@ -10,10 +10,10 @@ from hoodie.concurrency.settings import NEW_KEYS
 from hoodie.index import PlacingIndex, Scope
 from hoodie.table.handle import Table
 from hoodie.timeline.commit import SCHEMA_KEY
+from hoodie.write.assign.workload import WorkloadProfile
 from hoodie.write.operation import Operation
 from hoodie.write.plan import WritePlan
 from hoodie.write.settings import PARTITIONS_TO_DELETE
-from hoodie.write.workload import WorkloadProfile
 
 
 def conflict_checker(table: Table, plan: WritePlan, profile: WorkloadProfile) -> ConflictChecker:

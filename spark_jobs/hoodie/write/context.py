@@ -19,8 +19,8 @@ from hoodie.read.log_merge import SliceContext
 from hoodie.table.handle import TableRef
 from hoodie.table.view import TimelineView
 from hoodie.timeline.time import InstantTime
-from hoodie.write.cdc import ChangeFormat, LogFormat
-from hoodie.write.delete_keys import Duplicates
+from hoodie.write.files.cdc import ChangeFormat, LogFormat
+from hoodie.write.input.delete_keys import Duplicates
 from hoodie.write.operation import Operation
 
 #: travels with a row: where the index found its key in the file group's base file (see index.locations)

@@ -21,8 +21,8 @@ from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.store import again, begin_instant
 from hoodie.timeline.time import InstantTime
-from hoodie.write import reconcile
-from hoodie.write.rollback_logs import log_undo
+from hoodie.write.rollback import unreported_files
+from hoodie.write.rollback.logs import log_undo
 
 #: (partition path, file id) of file groups
 Groups = Collection[tuple[str, str]]
@@ -131,7 +131,7 @@ class InflightWrite(Attempt):
         time = self.pending.time
         self.open = False
         self._unpublish()
-        reconcile.delete_unreported(self.table, time, ())
+        unreported_files.delete_unreported(self.table, time, ())
         if lost:
             _delete_files(self.table, time, self.table.listing().partitions(), logs_of=self.groups)
         self.table.store.delete(self.pending)
@@ -217,8 +217,8 @@ def _delete_files(
     service: writers put logs on top of what it makes, under its instant.
     """
     folders = list(partitions)
-    reconcile.delete_unreported(table, instant, ())
-    files = list(reconcile.files_of(table, instant, folders))
+    unreported_files.delete_unreported(table, instant, ())
+    files = list(unreported_files.files_of(table, instant, folders))
     if logs_of is not None:
         files += log_undo(table).logs_of(table, instant, folders, logs_of)
     table.storage.delete_many([join(table.base_path, file) for file in files])

@@ -42,14 +42,14 @@ from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
 from hoodie.timeline.commit_details import base_file_totals
 from hoodie.timeline.instant import Action
-from hoodie.write.cdc import ChangeFormat, LogFormat
+from hoodie.write.assign.overwrite import overwriting
+from hoodie.write.assign.workload import Parallelism, average_record_size
 from hoodie.write.context import WriteContext
-from hoodie.write.delete_keys import Duplicates, dropping_inserts, keys_to_delete, unseen_copies
-from hoodie.write.key_encoding import with_key_encoding
-from hoodie.write.metadata_partitions.column_stats import reported_columns
+from hoodie.write.files.cdc import ChangeFormat, LogFormat
+from hoodie.write.input.delete_keys import Duplicates, dropping_inserts, keys_to_delete, unseen_copies
+from hoodie.write.input.self_referencing import check_self_overwrite, is_flagged
 from hoodie.write.operation import Operation, WriteRequest
-from hoodie.write.replace import overwriting
-from hoodie.write.self_referencing import check_self_overwrite, is_flagged
+from hoodie.write.participants.metadata.column_stats import reported_columns
 from hoodie.write.settings import (
     ARCHIVE_FOLDER,
     BULK_PARALLELISM,
@@ -76,7 +76,7 @@ from hoodie.write.table_options import (
     check_payload,
     merged,
 )
-from hoodie.write.workload import Parallelism, average_record_size
+from hoodie.write.tagging.key_encoding import with_key_encoding
 
 #: commits that are looked at for the size of a record; an archived timeline has fewer
 _LOOKED_AT = 100

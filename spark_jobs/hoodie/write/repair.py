@@ -12,8 +12,8 @@ from hoodie.table.rolled_back import names_missing_files, published_late
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.token_store import swept_folders
-from hoodie.write import reconcile, rollback
 from hoodie.write.commit import Commits
+from hoodie.write.rollback import executor, unreported_files
 
 
 class Repair:
@@ -58,14 +58,14 @@ class Repair:
             properties.recover(table.storage, table.base_path)
             table.read_properties()
         served = self._served(timeline, dead)
-        failed = [] if self.restoring else rollback.due(timeline, table.storage, served, self._utc)
+        failed = [] if self.restoring else executor.due(timeline, table.storage, served, self._utc)
         for participant in self._commits.participants:
             participant.begin(table)
         for pending in failed:
             self._roll_back(pending)
         if failed:
             timeline = table.refresh()
-        swept = reconcile.sweep_attempts(table, timeline)
+        swept = unreported_files.sweep_attempts(table, timeline)
         self.swept = swept or bool(self.rolled_back)
         for participant in self._commits.participants:
             participant.settled(table)
@@ -88,7 +88,7 @@ class Repair:
         undone = published_late(self._table, timeline)
         for instant in undone:
             self._commits.undo(instant)
-            rollback.unpublish(self._table, instant)
+            executor.unpublish(self._table, instant)
         planned = [item for item in self._of_dead_successors(timeline, dead) if item not in undone]
         for instant in planned:  # the plan stays
             self._table.store.delete_states([instant])
@@ -118,11 +118,11 @@ class Repair:
             self._beats.check_not_executed(instant)
             self._beats.remove(instant.time)
             timeline = self._table.refresh()
-            self._roll_back(rollback.PendingRollback.new(timeline, instant, self._utc, forget=True))
+            self._roll_back(executor.PendingRollback.new(timeline, instant, self._utc, forget=True))
             self._table.refresh()
 
-    def _roll_back(self, pending: rollback.PendingRollback) -> None:
-        rollback.execute(self._commits, pending)
+    def _roll_back(self, pending: executor.PendingRollback) -> None:
+        executor.execute(self._commits, pending)
         self.rolled_back.append(pending.target.time)
 
     def _sweep(self, dead: Sequence[HeartbeatFile]) -> None:

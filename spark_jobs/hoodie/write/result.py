@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from hoodie.timeline.commit import CommitMetadata
+from hoodie.write.assign.workload import WorkloadProfile
 from hoodie.write.operation import PlannedPartition, WriteResult
 from hoodie.write.plan import WritePlan
 from hoodie.write.transaction import Transaction
-from hoodie.write.workload import WorkloadProfile
 
 
 def repairs(transactions: Sequence[Transaction]) -> dict[str, Any]:

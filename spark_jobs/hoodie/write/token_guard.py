@@ -27,7 +27,7 @@ from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.token_index import interval_of
 from hoodie.timeline.token_store import TokenStore, record, settle
 from hoodie.timeline.tokens import TokenCommit
-from hoodie.write.delete_keys import Duplicates
+from hoodie.write.input.delete_keys import Duplicates
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from hoodie.write.plan import WritePlan, resolve
 from hoodie.write.settings import ALLOW_OUT_OF_ORDER

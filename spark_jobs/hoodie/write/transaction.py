@@ -56,12 +56,12 @@ from hoodie.timeline.models.clustering import RequestedReplace
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import NO_TIME, InstantTime
-from hoodie.write import rollback
 from hoodie.write.commit import Announce, Commits, Validate
-from hoodie.write.hash_rings import HashRings
 from hoodie.write.inflight import Attempt, InflightService, InflightWrite
-from hoodie.write.metadata_table import metadata_table_participant
+from hoodie.write.participants.hash_rings import HashRings
+from hoodie.write.participants.metadata_table import metadata_table_participant
 from hoodie.write.repair import Repair
+from hoodie.write.rollback import executor
 
 _ADVICE = "Instants still rise; set the clocks right, since commits are shown with times that are not theirs"
 
@@ -291,7 +291,7 @@ class Transaction:
         `instant` afterwards; leaving without `commit` leaves the plan to the next `resume`.
         """
         timeline = self.table.refresh()
-        if self._metadata_table.due(self.table) or rollback.planned_for(timeline, self.storage, planned.time):
+        if self._metadata_table.due(self.table) or executor.planned_for(timeline, self.storage, planned.time):
             self._repair_alone()
         service = InflightService(self.table, self._gate, planned.with_state(State.INFLIGHT))
         self._gate.resume(planned, service.name)
@@ -317,9 +317,9 @@ class Transaction:
         self._repair.restoring = restoring
         self._gate.enter(Rank.SERVICE, self._repair if repair else None, beside=beside, alone=alone)
 
-    def roll_back(self, pending: rollback.PendingRollback) -> RollbackMetadata:
+    def roll_back(self, pending: executor.PendingRollback) -> RollbackMetadata:
         """Run one rollback to its end; safe to run again after a kill anywhere inside."""
-        return rollback.execute(self._commits, pending)
+        return executor.execute(self._commits, pending)
 
     def complete(self, instant: Instant, metadata: Metadata, *, beside: bool = False) -> None:
         """Complete an instant whose work is done, of a clean, a restore or a savepoint, in the order of

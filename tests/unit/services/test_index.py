@@ -22,7 +22,7 @@ from hoodie.services.index.doctor import check_metadata_table, described, differ
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.checkup import ERROR, OK, WARNING
-from hoodie.write.metadata_partitions.registry import KEPT_PARTITIONS
+from hoodie.write.participants.metadata.registry import KEPT_PARTITIONS
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.metadata import disagreements, has_metadata_table, misled
 from tests.support.metadata_index import make_metadata_table

@@ -17,7 +17,7 @@ from hoodie.table.hash_ring import FIRST, Ring
 from hoodie.table.view import BaseFile, FileSlice
 from hoodie.timeline.models.clustering import ClusteringGroup
 from hoodie.timeline.time import InstantTime
-from hoodie.write.hash_rings import RingChange
+from hoodie.write.participants.hash_rings import RingChange
 from tests.unit.write.test_bucket_index import OPTIONS as PLAIN
 from tests.unit.write.test_bucket_index import forget, keyed
 from tests.unit.write.test_consistent_hashing import assert_placed, put, ring, stored

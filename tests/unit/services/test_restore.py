@@ -21,7 +21,7 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
 from hoodie.timeline.models.rollback import InstantInfo, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import REQUESTED, InstantTime
-from hoodie.write import rollback
+from hoodie.write.rollback import executor
 from tests.support.faults import Faults, InjectedFault, die_at, injected
 from tests.support.handles import table_at
 from tests.support.readers import read_hudi_rs
@@ -319,7 +319,7 @@ def test_a_restore_that_apache_hudi_began_is_finished(history: History) -> None:
     store_at(path).create(begun, plan.to_bytes())
     store_at(path).create(begun.with_state(State.INFLIGHT))
     for number, time in enumerate(later[:-3:-1], 1):
-        made = rollback.plan(table_at(path), commits[time], forget=True)
+        made = executor.plan(table_at(path), commits[time], forget=True)
         there = f"file:/elsewhere{path}"
         requests = tuple(
             RollbackRequest(
@@ -335,7 +335,7 @@ def test_a_restore_that_apache_hudi_began_is_finished(history: History) -> None:
         store_at(path).create(planned, data)
         store_at(path).create(planned.with_state(State.INFLIGHT))
         if number == 1:
-            rollback.unpublish(table_at(path), commits[time])
+            executor.unpublish(table_at(path), commits[time])
             for name in (name for item in made.requests for name in item.files_to_delete):
                 STORAGE.delete(name)
     result = restore(history, saved)

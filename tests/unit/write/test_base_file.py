@@ -230,7 +230,7 @@ def test_a_failed_write_closes_its_files(tmp_path: Path, monkeypatch: pytest.Mon
     def full(*args: Any) -> None:
         raise StorageError("no space left")
 
-    monkeypatch.setattr("hoodie.write.handles.OutputFile.insert", full)
+    monkeypatch.setattr("hoodie.write.files.handles.OutputFile.insert", full)
     with pytest.raises(StorageError, match="no space left"):
         hoodie.write_table(as_table(small_rows(range(20, 50), 2), SMALL_SCHEMA), str(table))
     monkeypatch.undo()

@@ -31,8 +31,8 @@ INDEXES = pytest.mark.parametrize("index", ["SIMPLE", "BLOOM"])
 @pytest.fixture(params=full_but({"on the driver"}, WAYS))
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "by tasks":
-        monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", 0)
-        monkeypatch.setattr("hoodie.write.tagging._UNIT_BYTES", 1)
+        monkeypatch.setattr("hoodie.write.input.stage.DRIVER_KEY_BYTES", 0)
+        monkeypatch.setattr("hoodie.write.tagging.tag._UNIT_BYTES", 1)
     return str(request.param)
 
 

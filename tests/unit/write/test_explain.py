@@ -10,8 +10,8 @@ import pytest
 import hoodie
 from hoodie.errors import TooCostly
 from hoodie.timeline.active import Timeline
-from hoodie.write import explanation
-from hoodie.write.explanation import WriteExplanation
+from hoodie.write.explain import explanation
+from hoodie.write.explain.explanation import WriteExplanation
 from tests.support.tables import SMALL_SCHEMA, Row, as_table, small_rows
 from tests.support.tiers import crossed_but, full_but
 from tests.unit.write.merge_on_read import GROUPS, MOR

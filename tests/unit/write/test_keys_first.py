@@ -70,13 +70,13 @@ class Apart(LocalEngine):
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "by tasks":
-        monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", 0)
+        monkeypatch.setattr("hoodie.write.input.stage.DRIVER_KEY_BYTES", 0)
     return str(request.param)
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoodie.write.key_staging.BLOCK_ROWS", 70)
+    monkeypatch.setattr("hoodie.write.input.key_staging.BLOCK_ROWS", 70)
 
 
 def load(
@@ -270,7 +270,7 @@ def test_rows_that_have_to_be_looked_at_are_staged(
 
 
 def test_answers_that_are_too_many_to_be_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoodie.write.write_input.FEW_BYTES", 100)
+    monkeypatch.setattr("hoodie.write.input.write_input.FEW_BYTES", 100)
     engine = Apart()
     load(engine, parts(BATCHES[0]), tmp_path / "t")
     assert engine.rows == 0, "a new table has no stored keys"
@@ -292,7 +292,7 @@ def test_spilled_rows_are_cut_by_their_real_size(tmp_path: Path, monkeypatch: py
         asked.append(expected)
         return count(expected, budget)
 
-    monkeypatch.setattr("hoodie.write.combine_keys.part_count", noted)
+    monkeypatch.setattr("hoodie.write.input.combine_keys.part_count", noted)
     rows = plain(*[(f"k{number:04d}", 1, "x" * 2000) for number in range(1000)])
     load(Apart(), parts(rows), tmp_path / "t", {**PLAIN, BUDGET: 1 << 18})
     assert min(asked, default=0) >= 2_000_000

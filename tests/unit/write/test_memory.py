@@ -18,7 +18,7 @@ from hoodie.engine.files import FileFrame
 from hoodie.engine.spool import Room
 from hoodie.read import spill
 from hoodie.read.spill import SpillFolder
-from hoodie.write.combine_keys import DedupRows
+from hoodie.write.input.combine_keys import DedupRows
 from tests.support.arrow import arrow_schema
 from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows

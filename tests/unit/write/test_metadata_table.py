@@ -15,7 +15,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.time import InstantTime
-from hoodie.write.metadata_partitions.registry import KEPT_PARTITIONS
+from hoodie.write.participants.metadata.registry import KEPT_PARTITIONS
 from tests.support.faults import Change, Faults, InjectedFault, die_at, injected
 from tests.support.metadata import KEPT, disagreements, has_metadata_table, misled
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows

@@ -69,8 +69,8 @@ def test_a_new_table_has_one(tmp_path: Path, templates: Templates, kind: str) ->
 @pytest.mark.parametrize("kind", full_but({MERGE_ON_READ}, TYPES))
 def test_a_table_that_is_there_gets_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Of all keys that a query shows, also those that only logs have, in chunks."""
-    monkeypatch.setattr("hoodie.write.metadata_partitions.record_index._CHUNK_ROWS", 7)
-    monkeypatch.setattr("hoodie.write.metadata_partitions.record_index._SIDE_BY_SIDE_ROWS", 10)
+    monkeypatch.setattr("hoodie.write.participants.metadata.record_index._CHUNK_ROWS", 7)
+    monkeypatch.setattr("hoodie.write.participants.metadata.record_index._SIDE_BY_SIDE_ROWS", 10)
     history = Undone(tmp_path / "t", kind)
     for version in range(1, 4):
         history.change(version)
@@ -267,7 +267,7 @@ def test_a_damaged_index_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str, place: int | None
 ) -> None:
     if way == "by tasks":
-        monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", 0)
+        monkeypatch.setattr("hoodie.write.input.stage.DRIVER_KEY_BYTES", 0)
     history = made(tmp_path / "t")
     for log in (history.path / ".hoodie/metadata/record_index").glob(".record-index-*.log.2_*"):
         data = bytearray(log.read_bytes())

@@ -95,7 +95,7 @@ def test_a_failing_write_empties_the_spill_folder_too(
     def broken(*args: Any) -> None:
         raise StorageError("disk full")
 
-    monkeypatch.setattr("hoodie.write.handles.OutputFile.carry", broken)
+    monkeypatch.setattr("hoodie.write.files.handles.OutputFile.carry", broken)
     before = len(spilled)
     with pytest.raises(StorageError, match="disk full"):
         hoodie.write_table(second, str(tmp_path / "t"), options=options)

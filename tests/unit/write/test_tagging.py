@@ -16,7 +16,7 @@ import hoodie
 from hoodie import pipeline
 from hoodie.engine.local import LocalEngine, LocalFrame
 from hoodie.errors import JobError
-from hoodie.write import assign
+from hoodie.write.assign import inserts
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from tests.support.opened import OPTIONS as NOTED
 from tests.support.opened import opened
@@ -66,7 +66,7 @@ TASKS = pytest.mark.parametrize("way", full_but({"by tasks"}, WAYS), indirect=Tr
 @pytest.fixture(params=WAYS)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "by tasks":
-        monkeypatch.setattr("hoodie.write.stage.DRIVER_KEY_BYTES", 0)
+        monkeypatch.setattr("hoodie.write.input.stage.DRIVER_KEY_BYTES", 0)
     return str(request.param)
 
 
@@ -110,7 +110,7 @@ def test_files_of_one_partition_are_shared_among_tasks(
     tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A key that several of them have goes to all of them, as a delete does."""
-    monkeypatch.setattr("hoodie.write.tagging._UNIT_BYTES", 1)
+    monkeypatch.setattr("hoodie.write.tagging.tag._UNIT_BYTES", 1)
     table, plain = tmp_path / "t", {**OPTIONS, "hoodie.datasource.write.partitionpath.field": ""}
     for time in range(1, 5):
         hoodie.write_table(rows(time, 50), str(table), operation="insert", options=plain)
@@ -130,12 +130,12 @@ def test_rows_that_are_staged_again_are_not_mixed_up(
     table: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an executor is lost, and its tasks read an input that comes in another order."""
-    placed = assign.PlaceTagged._hits
+    placed = inserts.PlaceTagged._hits
 
-    def other(self: assign.PlaceTagged, row: dict[str, Any]) -> Any:
+    def other(self: inserts.PlaceTagged, row: dict[str, Any]) -> Any:
         return placed(self, {**row, "digest": "0" * 32, "hits": None})
 
-    monkeypatch.setattr(assign.PlaceTagged, "_hits", other)
+    monkeypatch.setattr(inserts.PlaceTagged, "_hits", other)
     with pytest.raises(JobError, match="the input changes when it is read again"):
         written(table, in_partitions(rows(2), 3), Operation.UPSERT)
     assert len(hoodie.instants(str(table))) == 1
@@ -143,7 +143,7 @@ def test_rows_that_are_staged_again_are_not_mixed_up(
 
 @TASKS
 def test_keys_beyond_what_a_task_holds(table: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hoodie.write.locate.LOCATED_BYTES", 1000)
+    monkeypatch.setattr("hoodie.write.tagging.locate.LOCATED_BYTES", 1000)
     done = written(table, in_partitions(rows(2, ROWS + 60), 5), Operation.UPSERT, **NOTED)
     assert (done.num_updates, done.num_inserts) == (ROWS, 60)
     gone = written(table, in_partitions(rows(3, 100), 5), Operation.DELETE, **NOTED)

@@ -29,8 +29,8 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.instant import Action
+from hoodie.write.input.stage import StageRows
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
-from hoodie.write.stage import StageRows
 from hoodie.write.transaction import Transaction
 from tests.crash.worker import environment, python
 from tests.support.storages import DAY_MS, Behind, wrapped

@@ -17,10 +17,8 @@ from hoodie.table.view import BaseFile, FileSlice, LogFile
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.commit_details import base_file_totals
 from hoodie.timeline.time import InstantTime
-from hoodie.write.bulk import bulk_assignment
-from hoodie.write.operation import Operation, WriteRequest
-from hoodie.write.plan import resolve
-from hoodie.write.workload import (
+from hoodie.write.assign.bulk_insert import bulk_assignment
+from hoodie.write.assign.workload import (
     Assignment,
     Parallelism,
     WorkloadProfile,
@@ -29,6 +27,8 @@ from hoodie.write.workload import (
     slice_from_json,
     slice_to_json,
 )
+from hoodie.write.operation import Operation, WriteRequest
+from hoodie.write.plan import resolve
 from tests.unit.write.support import (
     BUDGET,
     PLAIN,

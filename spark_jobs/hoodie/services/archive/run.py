@@ -69,7 +69,7 @@ from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.models.mapper import AvroFile, avro
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
-from hoodie.write import reconcile
+from hoodie.write.rollback import unreported_files
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
             timeline = target.timeline()
             done = _Done(choose(timeline, target.config, facts(target, timeline)), mended=mended)
             if done.choice.instants:
-                reconcile.sweep_attempts(target.table, timeline)
+                unreported_files.sweep_attempts(target.table, timeline)
                 files = _files(timeline, done.choice.instants)
                 progress("archive", f"{len(done.choice.instants)} instants, {len(files)} files")
                 token_store.preserve(timeline, storage, done.choice.instants)

@@ -46,8 +46,8 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import RuntimeStats, WriteStat
 from hoodie.timeline.models.clustering import ClusteringGroup
 from hoodie.write.blobs import SUMMARY, error_message, message
-from hoodie.write.handles import OutputFile
-from hoodie.write.hash_rings import RingChange
+from hoodie.write.files.handles import OutputFile
+from hoodie.write.participants.hash_rings import RingChange
 
 Settled = Callable[[Sequence[FileSlice], int], bool]
 

@@ -57,7 +57,7 @@ from hoodie.timeline.models.clustering import (
     SliceInfo,
 )
 from hoodie.timeline.time import InstantTime
-from hoodie.write.hash_rings import RingChange, clustered_rings, ring_changes
+from hoodie.write.participants.hash_rings import RingChange, clustered_rings, ring_changes
 
 
 def check(target: ServiceTable) -> None:

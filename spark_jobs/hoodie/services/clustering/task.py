@@ -30,7 +30,7 @@ from hoodie.storage import Storage
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import RuntimeStats, WriteStat
 from hoodie.write.blobs import SUMMARY, error_message, message
-from hoodie.write.handles import OutputFile, pieces
+from hoodie.write.files.handles import OutputFile, pieces
 
 #: sorting needs the rows and a copy of them
 _COPIES = 2

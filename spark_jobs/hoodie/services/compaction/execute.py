@@ -41,7 +41,7 @@ from hoodie.timeline.models.compaction import (
     CompactionPlan,
 )
 from hoodie.write.blobs import SUMMARY, error_message, message
-from hoodie.write.handles import OutputFile, pieces
+from hoodie.write.files.handles import OutputFile, pieces
 
 
 @dataclass(frozen=True)

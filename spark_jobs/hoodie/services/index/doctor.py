@@ -42,10 +42,10 @@ from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices, merged_slices
-from hoodie.write.metadata_partitions import schema_of
-from hoodie.write.metadata_partitions.footers import Files
-from hoodie.write.metadata_partitions.initialization import initial_records
-from hoodie.write.metadata_partitions.registry import kept_partitions
+from hoodie.write.participants.metadata import schema_of
+from hoodie.write.participants.metadata.footers import Files
+from hoodie.write.participants.metadata.initialization import initial_records
+from hoodie.write.participants.metadata.registry import kept_partitions
 
 #: without a record there a key is taken for a new one; the others are asked again in the file itself
 MISSING_LOSES = frozenset({Partition.RECORD_INDEX})

@@ -4,15 +4,15 @@ A making has the table for itself: no writer, no service, and no plan that waits
 neither listed nor followed; `beside` has those that are made beside writers. Readers see an index once the
 table's properties name it, which is the last step of a making and the first one of a dropping; an index that
 is rebuilt is named as begun meanwhile, so that after a kill the next writer makes it
-(hoodie.write.metadata_table).
+(hoodie.write.participants.metadata_table).
 
 Indexes built beside writers: an `indexing` instant on the table's timeline, as of Apache Hudi's indexer.
 
 `schedule_indexing` puts the plan there. `execute_indexing` takes the table twice for a moment, for its list
-of files and at the end (hoodie.write.metadata_partitions.async_indexer); writers go on in between. The plan
-stays `requested` until then, so that after a kill it waits as before, for this or for Apache Hudi's indexer.
-At the end: the inflight file, the indexes, their names in the table's properties, the completed instant. A
-kill between these leaves a plan that the same call finishes.
+of files and at the end (hoodie.write.participants.metadata.async_indexer); writers go on in between. The
+plan stays `requested` until then, so that after a kill it waits as before, for this or for Apache Hudi's
+indexer. At the end: the inflight file, the indexes, their names in the table's properties, the completed
+instant. A kill between these leaves a plan that the same call finishes.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.indexing import IndexMetadata, IndexPlan, IndexTarget
 from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import NO_TIME, InstantTime
-from hoodie.write.metadata_partitions import MetadataPartition
-from hoodie.write.metadata_partitions.async_indexer import AsyncIndexer
-from hoodie.write.metadata_partitions.initialization import drop_partitions, make_partitions
-from hoodie.write.metadata_partitions.registry import ASKED_TO_GO, KEPT_PARTITIONS, kept_partitions
-from hoodie.write.metadata_table import begin_rebuild, drop_metadata_table, finish_rebuild
+from hoodie.write.participants.metadata import MetadataPartition
+from hoodie.write.participants.metadata.async_indexer import AsyncIndexer
+from hoodie.write.participants.metadata.initialization import drop_partitions, make_partitions
+from hoodie.write.participants.metadata.registry import ASKED_TO_GO, KEPT_PARTITIONS, kept_partitions
+from hoodie.write.participants.metadata_table import begin_rebuild, drop_metadata_table, finish_rebuild
 from hoodie.write.transaction import Transaction
 
 #: beside writers; where files are deleted under each of them, the next one has the table for itself

@@ -22,8 +22,8 @@ from hoodie.table.handle import Table
 from hoodie.table.markers import marker_instants
 from hoodie.text import plural
 from hoodie.timeline.models.rollback import RollbackPlan
-from hoodie.write import rollback
-from hoodie.write.rollback import PendingRollback
+from hoodie.write.rollback import executor
+from hoodie.write.rollback.executor import PendingRollback
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ def _look(target: ServiceTable) -> _Found:
     """Reads only. Raises TableError for what can't be rolled back."""
     activity = Activity.of(target)
     timeline, live = activity.timeline, frozenset(activity.live)
-    failed = rollback.due(timeline, target.storage, live, target.props.timeline_utc, remove=False)
+    failed = executor.due(timeline, target.storage, live, target.props.timeline_utc, remove=False)
     pending = {instant.time for instant in timeline.pending()}
     return _Found(
         [_described(target.table, item) for item in failed],
@@ -96,7 +96,7 @@ def _look(target: ServiceTable) -> _Found:
 
 
 def _described(table: Table, item: PendingRollback) -> dict[str, Any]:
-    plan = item.plan or rollback.plan(table, item.target)
+    plan = item.plan or executor.plan(table, item.target)
     paths = (join(table.base_path, file) for file in _files(plan))
     sizes = [info.size for info in map(table.storage.info, paths) if info]
     return {

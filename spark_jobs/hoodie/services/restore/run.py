@@ -6,10 +6,10 @@ files, also those of earlier rollbacks after the point, as Apache Hudi does. A k
 restore: writers refuse the table, and the next restore to the same point, ours or Apache Hudi's, goes on with
 it. A kill after 4 leaves completed rollbacks, which change nothing any more.
 
-The metadata table goes before 1, and is made again after 5 (hoodie.write.metadata_table). Apache Hudi
-restores it, too, where it has files that are old enough, and then lists the folders. Made anew all of its
-indexes are right, whatever cleans and compactions came between, and no kill leaves it and the table apart.
-
+The metadata table goes before 1, and is made again after 5 (hoodie.write.participants.metadata_table).
+Apache Hudi restores it, too, where it has files that are old enough, and then lists the folders. Made anew
+all of its indexes are right, whatever cleans and compactions came between, and no kill leaves it and the
+table apart.
 Which instants a restore takes back, and what stands in its way (format.md 13.7).
 
 Restores that were begun, as the planner finishes them.
@@ -41,8 +41,8 @@ from hoodie.timeline.models.restore import RestoreMetadata, RestorePlan
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan
 from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
-from hoodie.write import rollback
-from hoodie.write.rollback import PendingRollback
+from hoodie.write.rollback import executor
+from hoodie.write.rollback.executor import PendingRollback
 from hoodie.write.transaction import Transaction
 
 _SHOWN = 5
@@ -314,11 +314,11 @@ def _take_back(
     def run(pending: PendingRollback) -> None:
         transaction.check_claim()
         with transaction.publishing():
-            plan = rollback.put_plan(target.table, pending)
+            plan = executor.put_plan(target.table, pending)
             works.append(RollbackReport.of(target.table, [plan]))
             transaction.roll_back(replace(pending, plan=plan))
 
-    every = rollback.begun(target.timeline(), target.storage)
+    every = executor.begun(target.timeline(), target.storage)
     for time_, begun in sorted(every.items(), key=lambda item: REQUESTED.key(item[0]), reverse=True):
         if time_ in wanted:
             run(replace(begun, forget=True))
@@ -339,14 +339,14 @@ def _on_timeline(timeline: Timeline, info: InstantInfo) -> Instant | None:
 
 
 def _planned(target: ServiceTable, timeline: Timeline, instants: Sequence[InstantInfo]) -> list[RollbackPlan]:
-    begun = rollback.begun(timeline, target.storage, remove=False)
+    begun = executor.begun(timeline, target.storage, remove=False)
     found: list[RollbackPlan] = []
     for info in instants:
         instant, pending = _on_timeline(timeline, info), begun.get(info.time)
         if pending is not None and pending.plan is not None:
             found.append(pending.plan)
         elif instant is not None:
-            found.append(rollback.plan(target.table, instant, forget=True))
+            found.append(executor.plan(target.table, instant, forget=True))
     return found
 
 
@@ -372,7 +372,7 @@ def _forget_rollbacks(target: ServiceTable, point: InstantTime, instants: Sequen
     """
     wanted = {info.time for info in instants}
     timeline = target.timeline()
-    begun = rollback.begun(timeline, target.storage)
+    begun = executor.begun(timeline, target.storage)
     others = {item.instant.time for time_, item in begun.items() if time_ not in wanted}
     for instant in timeline.filter([Action.ROLLBACK]):
         if instant.is_after(point) and instant.time not in others:

@@ -29,7 +29,7 @@ from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State, in_order
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
-from hoodie.write import rollback
+from hoodie.write.rollback import executor
 
 #: (partition path, file id)
 Group = tuple[str, str]
@@ -163,8 +163,8 @@ class Chosen:
 
 def choose(target: ServiceTable, timeline: Timeline, time: InstantTime) -> Chosen:
     """Raises ConfigError, TableError for an instant that can't be rolled back; the text has the next step."""
-    rollback.check_no_restore(timeline, target.storage)
-    begun = rollback.begun(timeline, target.storage, remove=False)
+    executor.check_no_restore(timeline, target.storage)
+    begun = executor.begun(timeline, target.storage, remove=False)
     found = [instant for instant in timeline if instant.time == time]
     write = next((item for item in found if item.comparable_action in COMMIT_ACTIONS), None)
     forget = write is not None and write.action is not Action.COMPACTION and _plans(timeline, target, write)
@@ -191,14 +191,14 @@ def choose_plan(target: ServiceTable, timeline: Timeline, time: InstantTime) -> 
 
     Raises ConfigError for another instant, and TableError for a compaction that rows were written on top of.
     """
-    rollback.check_no_restore(timeline, target.storage)
+    executor.check_no_restore(timeline, target.storage)
     found = [item for item in timeline.filter(_PLANS, completed=False) if _plans(timeline, target, item)]
     plan = next((item for item in found if item.time == time), None)
     if plan is not None:
         if plan.action is Action.COMPACTION:
             check_not_built_upon(target, timeline, plan)
         return Chosen(plan, forget=True)
-    begun = rollback.begun(timeline, target.storage, remove=False)
+    begun = executor.begun(timeline, target.storage, remove=False)
     if time in begun:
         return Chosen(begun[time].target, failed=True)
     other = next((item for item in timeline if item.time == time and item.action in WRITE_ACTIONS), None)

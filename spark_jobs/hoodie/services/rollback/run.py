@@ -29,8 +29,8 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.models.rollback import RollbackMetadata, RollbackPlan
 from hoodie.timeline.time import InstantTime
-from hoodie.write import rollback
-from hoodie.write.rollback import PendingRollback
+from hoodie.write.rollback import executor
+from hoodie.write.rollback.executor import PendingRollback
 from hoodie.write.transaction import Transaction
 
 
@@ -167,10 +167,10 @@ def _work(
 
 def _planned(target: ServiceTable, timeline: Timeline, chosen: Chosen) -> RollbackReport:
     assert chosen.instant is not None
-    begun = rollback.begun(timeline, target.storage, remove=False).get(chosen.instant.time)
+    begun = executor.begun(timeline, target.storage, remove=False).get(chosen.instant.time)
     plan = begun.plan if begun else None
     if plan is None:
-        plan = rollback.plan(target.table, chosen.instant, chosen.forget)
+        plan = executor.plan(target.table, chosen.instant, chosen.forget)
     return RollbackReport.of(target.table, [plan])
 
 
@@ -201,7 +201,7 @@ def _roll_back(
     chosen = done.chosen
     assert chosen.instant is not None
     pending = PendingRollback.new(timeline, chosen.instant, target.props.timeline_utc, chosen.forget)
-    plan = rollback.put_plan(target.table, pending)
+    plan = executor.put_plan(target.table, pending)
     done.work = RollbackReport.of(target.table, [plan])
     _check_no_new_savepoint(target, pending.instant, chosen.instant)
     return transaction.roll_back(replace(pending, plan=plan))

@@ -31,8 +31,8 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import REQUESTED, InstantTime
-from hoodie.write import rollback
 from hoodie.write.operation import check_public
+from hoodie.write.rollback import executor
 from hoodie.write.transaction import Transaction
 
 _SHOWN = 5
@@ -83,7 +83,7 @@ def create_savepoint(request: SavepointRequest) -> SavepointResult:
     target = ServiceTable.open(request.table, request.options)
     check_features(target.props, "save", "savepointed", Feature.OTHER_BASE_FILES)
     timeline = target.timeline()
-    rollback.check_no_restore(timeline, target.storage)
+    executor.check_no_restore(timeline, target.storage)
     commit = _commit(target, timeline, InstantTime(request.instant) if request.instant is not None else None)
     saved = savepoint_of(timeline, target, commit)
     if saved is not None:
@@ -240,10 +240,10 @@ def _check_not_rolled_back(
     target: ServiceTable, commit: InstantTime, metadata: SavepointMetadata, before: Timeline
 ) -> None:
     now = target.timeline()
-    undoing = rollback.begun(now, target.storage, remove=False)
+    undoing = executor.begun(now, target.storage, remove=False)
     if not now.is_committed(commit) or any(REQUESTED.since(time, commit) for time in undoing):
         raise CommitConflict(f"commit {commit} is being rolled back; choose an earlier one", instant=commit)
-    rollback.check_no_restore(now, target.storage)
+    executor.check_no_restore(now, target.storage)
     if now.filter([Action.CLEAN]) != before.filter([Action.CLEAN]):
         _check_not_cleaned(target, now, commit)
         _check_files_exist(target, commit, metadata)

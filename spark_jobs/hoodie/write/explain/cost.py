@@ -1,0 +1,144 @@
+"""What a write costs in bytes, by its file-group writes: before a byte is written.
+
+What a write would do, as its first pass found: the answer of a dry run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from hoodie.config.cores import usable_cores
+from hoodie.errors import TooCostly
+from hoodie.storage import Storage
+from hoodie.table.skeleton import open_base
+from hoodie.table.view import FileSlice
+from hoodie.write.assign.bulk_insert import COMPRESSION
+from hoodie.write.assign.workload import FileGroupWrite, WorkloadProfile
+from hoodie.write.input.write_input import WriteInput
+from hoodie.write.operation import Operation, PlannedPartition
+from hoodie.write.plan import WritePlan
+from hoodie.write.settings import MAX_AMPLIFICATION
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteCost:
+    """About the bytes of a write.
+
+    changed_bytes: of its rows as files will contain them; of a delete, of the rows that go. new_bytes: what
+    these rows add to files. rewritten_bytes: of the base files whose other rows are written again.
+    """
+
+    changed_bytes: int
+    new_bytes: int
+    rewritten_bytes: int
+
+    @classmethod
+    def of(cls, plan: WritePlan, writes: Iterable[FileGroupWrite]) -> WriteCost:
+        changed = new = rewritten = 0
+        for write in writes:
+            new += new_bytes(write)
+            rewritten += rewritten_bytes(write)
+            brings = plan.context.operation.brings_rows
+            changed += new_bytes(write) if brings else write.rows * plan.record_size
+        return cls(changed_bytes=changed, new_bytes=new, rewritten_bytes=rewritten)
+
+    @property
+    def written_bytes(self) -> int:
+        return self.new_bytes + self.rewritten_bytes
+
+    @property
+    def amplification(self) -> float:
+        """Bytes written for each byte that changes; 1 where no base file is rewritten."""
+        if not self.rewritten_bytes:
+            return 1.0
+        return self.written_bytes / max(1, self.changed_bytes)
+
+
+def new_bytes(write: FileGroupWrite) -> int:
+    """About what the rows of a write add to its file; logs are not compressed."""
+    return write.bytes if write.append else write.bytes // COMPRESSION
+
+
+def rewritten_bytes(write: FileGroupWrite) -> int:
+    return 0 if write.append or write.base is None else write.base.size
+
+
+def keep_within_limit(rows: WriteInput) -> None:
+    """Plan a write that costs no more than the settings allow. Raises TooCostly where there is none.
+
+    Where updates are appended to logs only the inserts that fill small files rewrite any: they get new files
+    instead.
+    """
+    plan = rows.plan
+    limit = plan.config[MAX_AMPLIFICATION]
+    if not limit:
+        return
+    cost = WriteCost.of(plan, rows.assignment.writes)
+    if cost.amplification > limit and plan.context.logs is not None:
+        rows.profile.packs = False
+        cost = WriteCost.of(plan, rows.assignment.writes)
+    if cost.amplification > limit:
+        raise TooCostly(
+            f"the write would write about {cost.written_bytes:,} bytes to change {cost.changed_bytes:,}, "
+            f"{cost.amplification:,.1f} for each, and {MAX_AMPLIFICATION.name} is {limit:g}; nothing was "
+            "written. Collect more rows for one write, raise the limit, or keep the rows in a MERGE_ON_READ "
+            "table, which appends them to logs (`hoodie explain` shows the file groups)",
+            amplification=round(cost.amplification, 1),
+            limit=limit,
+            written_bytes=cost.written_bytes,
+            changed_bytes=cost.changed_bytes,
+        )
+
+
+def planned_partitions(
+    storage: Storage, operation: Operation, profile: WorkloadProfile, writes: Sequence[FileGroupWrite]
+) -> list[PlannedPartition]:
+    """By partition path. Opens the footers of the base files that would be replaced; nothing is written."""
+    known, new = Counter[str](), Counter[str]()
+    slices = profile.updated
+    for (partition, file_id), (rows, _) in profile.groups.items():
+        (known if (partition, file_id) in slices else new)[partition] += rows
+    left = Counter[str]()
+    for (partition, _), rows in profile.moved.items():
+        left[partition] += rows
+    files, sizes = Counter[str](), Counter[str]()
+    deletes = not operation.brings_rows
+    for write in writes:
+        if deletes and write.slice is None:
+            continue
+        files[write.partition] += 1
+        sizes[write.partition] += new_bytes(write) + rewritten_bytes(write)
+    replaced = _rows(storage, (found for group in profile.replaced.values() for found in group))
+    return [
+        PlannedPartition(
+            partition,
+            inserts=0 if deletes else new[partition],
+            updates=0 if deletes else known[partition],
+            deletes=known[partition] if deletes else left[partition],
+            files=files[partition],
+            bytes=sizes[partition],
+            replaced_groups=len(profile.replaced.get(partition, ())),
+            replaced_rows=replaced[partition],
+            replaced_bytes=sum(found.size for found in profile.replaced.get(partition, ())),
+        )
+        for partition in sorted({*known, *new, *files, *profile.replaced})
+    ]
+
+
+def _rows(storage: Storage, slices: Iterable[FileSlice]) -> Counter[str]:
+    """Rows of the base files, by partition."""
+
+    def count(found: FileSlice) -> tuple[str, int]:
+        if found.base is None:
+            return found.partition, 0
+        with open_base(storage, found.base, None) as reader:
+            return found.partition, reader.rows
+
+    total = Counter[str]()
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        for partition, rows in pool.map(count, slices):
+            total[partition] += rows
+    return total

@@ -1,0 +1,103 @@
+"""Updates and deletes of one file slice, appended to its logs: data blocks, then delete blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from hoodie.codec.arrays import halved, whole
+from hoodie.config.limits import MAX_BLOCK_BYTES
+from hoodie.format.base_file import sequence_numbers
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_data import encode_data_block
+from hoodie.format.log_delete import DeleteRecords, encode_delete_block
+from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.merge.ordering import column
+from hoodie.read.key_join import Bools, Part
+from hoodie.table.view import FileSlice
+from hoodie.timeline.time import InstantTime
+from hoodie.write.context import LEADING, WriteContext
+from hoodie.write.files.cdc import LogFiles
+from hoodie.write.files.late_records import Verdict
+
+#: Avro bytes of a row beside its columns: commit time, sequence number, partition path, file name, length
+_META_BYTES = 128
+#: encoding a block needs its rows, their columns as bytes and the block
+_COPIES = 4
+
+
+@dataclass
+class Append:
+    """One append of one task. `written`: rows of data blocks, counted from where the task's numbers go on."""
+
+    context: WriteContext
+    instant: InstantTime
+    task: int
+    slice: FileSlice
+    logs: LogFiles
+    first_number: int
+    written: int = 0
+
+    def run(self, parts: Sequence[Part], verdicts: Sequence[Verdict]) -> None:
+        """Log what is not outdated. All deletes go behind all rows, as Apache Hudi has them."""
+        for part, verdict in zip(parts, verdicts, strict=True):
+            for piece in self._pieces(self.context.unflagged(filtered(part.rows, verdict.updates))):
+                self._log_rows(piece)
+        for part, verdict in zip(parts, verdicts, strict=True):
+            for piece in self._pieces(filtered(part.rows, verdict.deletes)):
+                self._log_deletes(piece)
+
+    def delete(self, parts: Sequence[Part]) -> None:
+        """Log deletes of the parts' keys that win whatever is stored: they have no ordering value."""
+        for part in parts:
+            for piece in self._pieces(pa.table({RECORD_KEY: part.keys})):
+                self._log_keys(whole(piece.column(RECORD_KEY)), None)
+
+    def _pieces(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """Rows of one block each."""
+        if rows.num_rows == 0:
+            return
+        assert self.context.logs is not None
+        limit = min(self.context.logs.block_size, self.context.merge_budget // _COPIES, MAX_BLOCK_BYTES // 2)
+        step = max(1, int(limit / (rows.nbytes / rows.num_rows + _META_BYTES)))
+        for start in range(0, rows.num_rows, step):
+            yield from halved(rows.slice(start, step), limit + limit // 2, _META_BYTES)
+
+    def _log_rows(self, rows: pa.Table) -> None:
+        """A data block. Log records have the file id for a file name (format.md 6.1)."""
+        count, format_ = rows.num_rows, self.context.logs
+        assert format_ is not None
+        columns: list[Any] = [
+            pa.repeat(self.instant, count),
+            sequence_numbers(self.instant, self.task, self.first_number + self.written, count),
+            rows.column(RECORD_KEY),
+            pa.repeat(self.slice.partition, count),
+            pa.repeat(self.slice.file_id, count),
+            *rows.columns[LEADING:],
+        ]
+        table = pa.Table.from_arrays(columns, schema=self.context.file_schema)
+        content = encode_data_block(table, format_.avro_schema, format_.block, format_.codec)
+        self.logs.append(format_.block, content, table)
+        self.written += count
+
+    def _log_deletes(self, rows: pa.Table) -> None:
+        assert self.context.logs is not None
+        ordering = self.context.logs.ordering
+        values: Any = None if ordering is None else column(rows, ordering)
+        if values is not None and pa.types.is_date(values.type):
+            # as the number that records hold: Apache Hudi 1.2.0 fails to compare a DateWrapper with it
+            values = values.cast(pa.int32())
+        self._log_keys(whole(rows.column(RECORD_KEY)), values)
+
+    def _log_keys(self, keys: pa.Array[Any], values: Any) -> None:
+        partitions: Any = pa.repeat(self.slice.partition, len(keys))
+        content = encode_delete_block(DeleteRecords(keys, partitions, values))
+        nothing = self.context.file_schema.empty_table()
+        self.logs.append(BlockType.DELETE, content, nothing, deletes=len(keys))
+
+
+def filtered(rows: pa.Table, mask: Bools) -> pa.Table:
+    return rows if mask.all() else rows.filter(pa.array(mask))

@@ -1,0 +1,116 @@
+"""Indexes that are made beside writers.
+
+1. `begin`: what files the table has, while nothing writes to it, 2. `fill`: their records, which takes long,
+in memory and on local disk, while writers go on, 3. `finish`: what has changed since is added, and the
+partitions are made and named as ready, while nothing writes to the table again. Nothing of it is in the
+metadata table before the last step, so that a process that dies leaves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import TracebackType
+
+from hoodie.config.key import Config
+from hoodie.errors import TableError
+from hoodie.metadata.partitions.files import MetadataListing
+from hoodie.metadata.record_spool import RecordSpool
+from hoodie.metadata.table import MetadataTable, Partition
+from hoodie.metadata.writer import MetadataWriter
+from hoodie.table.handle import Table
+from hoodie.timeline.time import InstantTime
+from hoodie.write.participants.metadata import MetadataPartition, Moment
+from hoodie.write.participants.metadata.files import FilesPartition
+from hoodie.write.participants.metadata.footers import listed
+from hoodie.write.participants.metadata.initialization import (
+    files_of,
+    fill_all,
+    fill_from_footers,
+    making_now,
+    name_ready,
+)
+
+
+class AsyncIndexer:
+    """Of partitions but `files`, which is made with them where it is not there. A context manager, which
+    frees the disk.
+    """
+
+    def __init__(self, table: Table, config: Config, wanted: Sequence[MetadataPartition]) -> None:
+        self._table = table
+        self._config = config
+        self._wanted = [kept for kept in wanted if kept.partition is not Partition.FILES]
+        self._spools: dict[Partition, RecordSpool] = {}
+        self._stack = ExitStack()
+        self._then: Moment | None = None
+
+    def __enter__(self) -> AsyncIndexer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def begin(self) -> int:
+        """The number of the table's files."""
+        self._then = self._moment()
+        return sum(map(len, self._then.files.values()))
+
+    def fill(self) -> None:
+        """Raises FileNotFoundError where a file was deleted meanwhile, by a clean or a rollback."""
+        assert self._then is not None
+        making, files = self._then.making, self._then.files
+        with self._reading():
+            groups = {kept.partition: kept.file_groups(making, files) for kept in self._wanted}
+        for partition, count in groups.items():
+            self._spools[partition] = self._stack.enter_context(RecordSpool(count, making.room))
+        with self._reading():
+            fill_all(making, self._wanted, files, self._spools)
+
+    def finish(self) -> InstantTime:
+        """The instant up to which they are made. Raises FileNotFoundError as `fill`, with nothing made."""
+        assert self._then is not None
+        then, now = self._then, self._moment()
+        ready = self._table.read_properties().metadata_partitions
+        wanted = [kept for kept in self._wanted if kept.partition.value not in ready]
+        spools = {kept.partition: self._spools[kept.partition] for kept in wanted}
+        with self._reading():
+            for kept in wanted:
+                for records in kept.caught_up(then, now):
+                    spools[kept.partition].add(records)
+        new = {path: dict.fromkeys(names, 0) for path, names in then.lacks(now).items()}
+        fill_from_footers(now.making, wanted, listed(new), spools)
+        if Partition.FILES.value not in ready:
+            spool = self._stack.enter_context(RecordSpool(1, now.making.room))
+            for records in FilesPartition().initial(now.making, now.files):
+                spool.add(records)
+            spools = {Partition.FILES: spool, **spools}
+        if spools:
+            MetadataWriter.make_filled(now.making.data, now.making.instant, spools)
+            name_ready(self._table, spools, now.making.instant)
+        return now.making.instant
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """What a reader says of a file that was deleted meanwhile is a FileNotFoundError."""
+        try:
+            yield
+        except TableError as error:
+            assert self._then is not None
+            listing = self._table.listing()
+            for path, names in self._then.named():
+                if not names <= {item.name for item in listing.files(path)}:
+                    raise FileNotFoundError(error.message) from error
+            raise
+
+    def _moment(self) -> Moment:
+        making = making_now(self._table, self._config)
+        data = making.data
+        listing = data.listing()
+        if Partition.FILES.value in data.properties.metadata_partitions:
+            metadata = MetadataTable.open(data)
+            assert metadata is not None
+            listing = MetadataListing(metadata, data.base_path)
+        return Moment(making, files_of(data, listing, listing.partitions()))
