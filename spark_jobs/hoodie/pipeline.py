@@ -50,13 +50,12 @@ from hoodie.timeline.instant import Instant
 from hoodie.write import result
 from hoodie.write.assign.overwrite import find_replaced, refuse_busy
 from hoodie.write.assign.workload import WorkloadProfile
-from hoodie.write.conflicts import conflict_checker
+from hoodie.write.conflicts import Attempts, check_optimistic_support, conflict_checker
 from hoodie.write.explain.cost import keep_within_limit, planned_partitions
 from hoodie.write.explain.explanation import WriteExplanation, conflicts, explanation, index_costs
 from hoodie.write.input.staged_input import StagedInput
 from hoodie.write.input.write_input import WriteInput, prepared
 from hoodie.write.operation import WriteRequest, WriteResult
-from hoodie.write.optimistic_retry import Attempts, check_optimistic_support
 from hoodie.write.plan import WritePlan, resolve
 from hoodie.write.tagging.key_encoding import check_one_form
 from hoodie.write.tagging.log_only_keys import check_log_only_keys

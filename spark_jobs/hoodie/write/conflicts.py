@@ -1,15 +1,28 @@
-"""What a write reads and changes, as the check of conflicts among writers at once needs it
-(concurrency.conflict_resolution).
+"""A write among writers at once: the settings that it can't have, what it reads and changes for the check of
+conflicts (concurrency.conflict_resolution), and the retry of a write that lost to another one.
 """
 
 from __future__ import annotations
 
+import contextlib
+import random
+import re
+import time
+from collections.abc import Iterator
+
 from hoodie.concurrency.conflict_resolution import ConflictChecker
 from hoodie.concurrency.read_set import ReadSet
-from hoodie.concurrency.settings import NEW_KEYS
+from hoodie.concurrency.settings import CONCURRENCY_MODE, CONFLICT_RETRIES, NEW_KEYS
+from hoodie.errors import CommitConflict, ConfigError
+from hoodie.format.names import BaseFileName
 from hoodie.index import PlacingIndex, Scope
+from hoodie.index.settings import BUCKET_ENGINE, INDEX_CLASS, INDEX_TYPE, BucketEngine, IndexType
+from hoodie.progress import ProgressCallback
+from hoodie.table.committed_files import is_named
 from hoodie.table.handle import Table
+from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import SCHEMA_KEY
+from hoodie.timeline.instant import Action
 from hoodie.write.assign.workload import WorkloadProfile
 from hoodie.write.operation import Operation
 from hoodie.write.plan import WritePlan
@@ -65,3 +78,113 @@ def _read_set(plan: WritePlan, profile: WorkloadProfile) -> ReadSet:
         else {},
         everywhere=context.index is not None and context.index.scope is Scope.TABLE,
     )
+
+
+#: their keys are found in the table's own files
+_INDEXES = frozenset(
+    {
+        IndexType.BLOOM,
+        IndexType.SIMPLE,
+        IndexType.GLOBAL_BLOOM,
+        IndexType.GLOBAL_SIMPLE,
+        IndexType.BUCKET,
+    }
+)
+_SHORTEST_S, _LONGEST_S = 0.05, 5.0
+#: what deletes data files of a table
+_DELETING = frozenset({Action.CLEAN, Action.ROLLBACK, Action.RESTORE})
+#: a file's name at the beginning of a text
+_NAME = re.compile(r"[^'\"\s]+")
+
+
+def check_optimistic_support(plan: WritePlan) -> None:
+    """Raises ConfigError for a write that the settings want beside others, and that can't be."""
+    config = plan.config
+    if not plan.optimistic:
+        return
+    problem = ""
+    if config[INDEX_CLASS]:
+        problem = f"{INDEX_CLASS.name}={config[INDEX_CLASS]}"
+    elif config[INDEX_TYPE] not in _INDEXES:
+        problem = f"{INDEX_TYPE.name}={config[INDEX_TYPE].value}"
+    elif config[INDEX_TYPE] is IndexType.BUCKET and config[BUCKET_ENGINE] is not BucketEngine.SIMPLE:
+        problem = f"{BUCKET_ENGINE.name}={config[BUCKET_ENGINE].value}"
+    elif plan.context.evolution is not None:
+        problem = "a table whose schema was changed by Apache Hudi's schema on read"
+    if problem:
+        mode = f"{CONCURRENCY_MODE.name}={config[CONCURRENCY_MODE].value}"
+        raise ConfigError(
+            f"{mode} is not supported yet with {problem}; leave the mode out and run one writer at a time",
+            setting=CONCURRENCY_MODE.name,
+        )
+
+
+class Attempts:
+    """The attempts at a write; gives whether it is the first. There are `outdated` ones, and one more for
+    each conflict that the settings let pass.
+    """
+
+    def __init__(self, outdated: int, progress: ProgressCallback) -> None:
+        self._left = outdated
+        self._progress = progress
+        self._conflicts = 0
+
+    def __iter__(self) -> Iterator[bool]:
+        first = True
+        while self._left:
+            before = self._conflicts
+            yield first
+            first = False
+            if self._conflicts == before:
+                self._left -= 1
+
+    @contextlib.contextmanager
+    def conflicts(self, plan: WritePlan, table: Table) -> Iterator[None]:
+        """The attempt at a plan, which another writer may get the better of. Files of the table that it looks
+        at may be archived or cleaned meanwhile; one that is missing for another reason is an error.
+        """
+        if not plan.optimistic:
+            yield
+            return
+        try:
+            try:
+                yield
+            except FileNotFoundError as error:
+                if not _removed_meanwhile(error, table, plan.timeline):
+                    raise
+                raise CommitConflict(
+                    f"a file that this write read was archived or deleted meanwhile ({error}). Nothing of it "
+                    f"was published; run it again ({CONFLICT_RETRIES.name} does so by itself)",
+                    path=table.base_path,
+                ) from error
+        except CommitConflict as error:
+            if self._conflicts >= plan.config[CONFLICT_RETRIES]:
+                raise
+            self._conflicts += 1
+            self._progress("conflict", f"{error.message}; attempt {self._conflicts + 1}")
+            pause = min(_LONGEST_S, _SHORTEST_S * 2 ** min(self._conflicts, 10))
+            time.sleep(random.uniform(pause / 2, pause))
+
+
+def _removed_meanwhile(error: FileNotFoundError, table: Table, begin: Timeline) -> bool:
+    """May another process have removed the file that the error names: one of the timeline, which has changed
+    since `begin`; a data file that is no commit's, by its own writer; or one that is, beside something
+    that deletes such files.
+    """
+    _, here, path = str(error.filename or error).partition(f"{table.base_path}/")
+    if not here:
+        return False
+    now = table.refresh()
+    if path.startswith(f"{META_FOLDER}/"):
+        return now.instants != begin.instants
+    known = {item for item in begin if item.completed}
+    if any(item.action in _DELETING and item not in known for item in now):
+        return True
+    name = _NAME.match(path.rpartition("/")[2])
+    return name is None or not _is_committed(table, now, name[0])
+
+
+def _is_committed(table: Table, timeline: Timeline, name: str) -> bool:
+    if base := BaseFileName.parse(name):
+        return timeline.is_committed(base.instant)
+    return is_named(timeline, table.storage, [name])

@@ -7,7 +7,7 @@ import pytest
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.format.settings import MAX_FILE_SIZE
-from hoodie.services.compaction.schedule import candidates, choose, plan
+from hoodie.services.compaction.run import candidates, choose, plan
 from hoodie.services.compaction.settings import STRATEGY, Strategy
 from hoodie.storage import FileInfo
 from hoodie.table.compaction_operation import compaction_operation

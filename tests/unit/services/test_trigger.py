@@ -12,7 +12,7 @@ from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.services.clustering.strategy import due as clustering_due
 from hoodie.services.clustering.strategy import last_clustering
-from hoodie.services.compaction.schedule import due
+from hoodie.services.compaction.run import due
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import in_order

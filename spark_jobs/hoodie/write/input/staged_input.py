@@ -2,7 +2,7 @@
 
 Kept between attempts: the rows in blobs and their keys, as the first pass staged them, one row a key where
 the index needs that; what the driver counted; the engine with its limits. Each attempt has its own plan,
-listing, tags, file ids, instant, heartbeat, markers, conflict window and participants (metadata table,
+listing, tags, file ids, instant, heartbeat, markers, conflict check and participants (metadata table,
 indexes outside): these depend on what the table has then. Rows that are not staged, as they are cheap to
 compute again (hoodie.write.input.write_input), are computed again.
 
