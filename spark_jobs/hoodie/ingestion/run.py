@@ -3,10 +3,10 @@
 Two runs never take one file: the token of the commit (hoodie.timeline.tokens) is the checkpoint that the run
 began with, so that of runs that begin alike one commits, and the others look for new files again.
 
-The error table has a row for each record that can't be written, committed before the others. A run that is killed
-between the two commits writes its error rows again: they have keys of their own, made of the table, the file with
-its content, the place and the record, so that each is there once. The commit's token is made of these keys: where
-the same rows are bad again, nothing is written.
+The error table has a row for each record that can't be written, committed before the others. A run that is
+killed between the two commits writes its error rows again: they have keys of their own, made of the table,
+the file with its content, the place and the record, so that each is there once. The commit's token is made of
+these keys: where the same rows are bad again, nothing is written.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compaction: its job, its entry of the planner, its plan.
 
-A plan says which file slices are compacted, and in which order (Apache Hudi 0.15.0's strategies). It is made from
-a view of the table while no writer is at work, when it is due (ScheduleCompactionActionExecutor). From then on
-writers append to logs of the plan's instant, so the plan holds every log file before it.
+A plan says which file slices are compacted, and in which order (Apache Hudi 0.15.0's strategies). It is made
+from a view of the table while no writer is at work, when it is due (ScheduleCompactionActionExecutor). From
+then on writers append to logs of the plan's instant, so the plan holds every log file before it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The rows of a write between its two passes: counted by file group, not written yet.
 
-Rows of new file groups are not staged where Parquet statistics say which partition each row group belongs to, as
-in sources that are laid out by day or by folder: every write task reads its row groups and writes their files in
-one pass. All other sources are staged.
+Rows of new file groups are not staged where Parquet statistics say which partition each row group belongs to,
+as in sources that are laid out by day or by folder: every write task reads its row groups and writes their
+files in one pass. All other sources are staged.
 """
 
 from __future__ import annotations
