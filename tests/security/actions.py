@@ -14,7 +14,6 @@ from airflow_hoodie.conditions import COMMITS, CommitFilter, condition
 from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.cli.command import main
 from hoodie.serve.page import Page
-from hoodie.services.archive.mend import mend_archive
 from hoodie.storage import storage_for
 from hoodie.table.doctor import check_table
 from hoodie.timeline.active import Timeline
@@ -178,7 +177,6 @@ ACTIONS: dict[str, Action] = {
     "compact": _after(lambda lake: hoodie.compact_table(str(lake.table), options=SERVICES)),
     "cluster": _after(lambda lake: hoodie.cluster_table(str(lake.table))),
     "services": _after(_services),
-    "repair": _after(lambda lake: mend_archive(str(lake.table))),
 }
 
 #: what meets most of the code

@@ -25,7 +25,6 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.time import InstantTime
 from scripts.environment import ROOT
-from tests.support.archives import age
 from tests.support.handles import table_at
 from tests.support.stores import store_at
 
@@ -290,34 +289,6 @@ def test_the_command(table: str, quiet: Callable[..., int], capsys: pytest.Captu
     out = capsys.readouterr().out
     assert "FAIL  files" in out
     assert out.endswith("7 findings: 1 error, 1 warning\n")
-
-
-def test_an_archive_that_apache_hudi_can_not_load(
-    table: str, quiet: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    for number in range(3):
-        hoodie.write_table(pa.table({"id": ["a"], "n": [number]}), table)
-    options = {
-        "hoodie.cleaner.commits.retained": 1,
-        "hoodie.keep.min.commits": 1,
-        "hoodie.keep.max.commits": 2,
-    }
-    hoodie.clean_table(table, options=options)
-    assert hoodie.archive_table(table, options=options).archived
-    assert found(table, "archive") == []
-    (name,) = age(table)
-    before = snapshot(table)
-    assert quiet("--table", table) == 0
-    assert snapshot(table) == before
-    ((status, text, remedy),) = found(table, "archive")
-    assert status == WARNING
-    assert name in text
-    assert "--repair" in remedy
-    capsys.readouterr()
-    assert quiet("--table", table, "--repair") == 0
-    assert f"mended: {name}" in capsys.readouterr().out
-    assert found(table, "archive") == []
-    assert quiet("--repair") != 0
 
 
 def test_it_needs_the_standard_library_only(table: str) -> None:

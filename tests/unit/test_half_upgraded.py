@@ -19,7 +19,6 @@ from hoodie.table.checkup import ERROR
 from hoodie.table.doctor import check_table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.time import InstantTime
-from tests.support.archives import age
 from tests.unit.write.support import listing
 
 OPTIONS: dict[str, Any] = {
@@ -99,15 +98,6 @@ def test_the_doctor_names_the_state(half: str) -> None:
 def test_the_command(half: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["timeline", "--table", half]) == 1
     assert "half-way" in capsys.readouterr().err
-
-
-@pytest.mark.full
-def test_the_archive_is_mended_all_the_same(half: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (name,) = age(half)
-    assert main(["doctor", "--table", half, "--repair"]) == 1
-    out = capsys.readouterr().out
-    assert f"mended: {name}" in out
-    assert "half-way" in out
 
 
 def test_a_table_of_a_later_version_is_named_so(whole: str, half: str, tmp_path: Path) -> None:

@@ -177,7 +177,6 @@ def _add(
 def _add_doctor(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("--table", metavar="PATH", help="look at this table, too")
-    add("--repair", action="store_true", help="mend what can be mended of the table")
     add("--deep", action="store_true", help="open the table's files, and read them")
     add("--spark-submit", metavar="FILE", help="instead of the one found")
     add("--known", default="[]", help=argparse.SUPPRESS)  # findings of the calling process, as JSON

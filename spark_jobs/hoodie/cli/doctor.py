@@ -1,4 +1,4 @@
-"""`hoodie doctor`: is this machine fit to run jobs, and is a table in order? Only --repair changes it."""
+"""`hoodie doctor`: is this machine fit to run jobs, and is a table in order? It changes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from typing import Any
 
 import hoodie
 from hoodie.cli.output import Answer
-from hoodie.errors import ConfigError, HoodieError
 from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding, worst
 from hoodie.table.doctor import check_table
 
@@ -35,8 +34,7 @@ def doctor(args: argparse.Namespace) -> Answer:
     """Findings about the machine and, with --table, the table; exit code 1 where one is an error."""
     known = [Finding(**item) for item in json.loads(args.known)]
     options = dict(args.option)
-    repaired = _repair(args.table, options) if args.repair else []
-    table = [*repaired, *_checked(args.table, args.deep, options)] if args.table else []
+    table = _checked(args.table, args.deep, options) if args.table else []
     findings = [*known, *check_machine(args.spark_submit), *table]
     status = worst(findings)
     document = {"status": status, "findings": [finding.to_dict() for finding in findings]}
@@ -52,19 +50,6 @@ def _checked(path: str, deep: bool, options: Mapping[str, str]) -> list[Finding]
         remedy = "pip install 'airflow-hoodie[local]'"
         return [*found, Finding("metadata table", NOTE, text, remedy)]
     return [*found, *check_metadata_table(path, deep, options)]
-
-
-def _repair(path: str | None, options: Mapping[str, str]) -> list[Finding]:
-    """What was mended of a table."""
-    from hoodie.services.archive.mend import mend_archive
-
-    if path is None:
-        raise ConfigError("--repair needs the table: hoodie doctor --repair --table PATH")
-    try:
-        names = mend_archive(path, options)
-    except (HoodieError, OSError) as error:
-        return [Finding("repair", ERROR, str(error))]
-    return [Finding("repair", OK, f"archive files mended: {', '.join(names)}")] if names else []
 
 
 def _report(document: Mapping[str, Any]) -> str:

@@ -18,7 +18,6 @@ from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.markers import marker_instants
 from hoodie.table.properties import TableType
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
-from hoodie.timeline.archived import unmended
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.time import REQUESTED
 
@@ -104,20 +103,6 @@ def check_metadata_table(table: Examination) -> Iterator[Finding]:
         )
     else:
         yield Finding("metadata table", OK, "none, file listings are used")
-
-
-def check_archive(table: Examination) -> Iterator[Finding]:
-    """Does Apache Hudi 1.x load the archive? It does so in the middle of an upgrade."""
-    folder = table.table.archive_folder
-    names = [item.name for item in unmended(table.storage, folder)]
-    if names:
-        yield Finding(
-            "archive",
-            WARNING,
-            f"{', '.join(names)}: written by an earlier release of hoodie, Apache Hudi 1.x can't load "
-            f"{'it' if len(names) == 1 else 'them'} and would fail half-way in an upgrade of the table",
-            "hoodie doctor --repair mends it, and so does the next hoodie archive",
-        )
 
 
 def check_pending(table: Examination) -> Iterator[Finding]:
@@ -248,7 +233,6 @@ Check = Callable[[Examination], Iterable[Finding]]
 _GLANCE: tuple[Check, ...] = (
     check_features,
     check_metadata_table,
-    check_archive,
     check_pending,
     check_leftovers,
     check_services,

@@ -420,8 +420,8 @@ def _later_zone(storage: Storage, base_path: str, timeline_only: bool) -> bool:
     raise HalfUpgraded(
         f"instants of {base_path} lie in {base_path}/{TWO.folder}, where table version {later} keeps them, "
         f"but hoodie.properties has version {version or '(none)'}: an upgrade by Apache Hudi 1.x is going on "
-        f"or failed half-way. Mend the archive (hoodie doctor --repair --table {base_path}) and let Apache "
-        "Hudi 1.x finish the upgrade, which its next write does; or restore .hoodie from a copy",
+        "or failed half-way. Let Apache Hudi 1.x finish the upgrade, which its next write does; or restore "
+        ".hoodie from a copy",
         path=base_path,
         version=version,
     )

@@ -155,59 +155,6 @@ def _block(datums: Sequence[bytes]) -> list[Any]:
     return encode_block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: schema}, content)
 
 
-def unmended(storage: Storage, folder: str, *, every: bool = True) -> list[FileInfo]:
-    """Archive files that Apache Hudi 1.x can't load, oldest first, as earlier releases of this package wrote.
-
-    Their schemas lack the property of Java's strings. Without `every` the search goes from the newest file
-    back to one that this release wrote or mended: the older ones are in order then, as all are mended before
-    one is added; damaged files are passed over, which are a TableError otherwise.
-    """
-    from hoodie.codec.avro import schema_json
-
-    own = _text(schema_json(MODEL))
-    found: list[FileInfo] = []
-    for item in reversed(archive_files(storage, folder)):
-        try:
-            with LogFileReader(storage, item.path) as reader:
-                blocks = list(reader.blocks())
-        except FileNotFoundError:
-            continue  # merged into a later file since the listing
-        except TableError:
-            if every:
-                raise
-            continue
-        if any(map(_lacks_property, blocks)):
-            found.append(item)
-        elif not every and any(block.schema_text == own for block in blocks):
-            break
-    return found[::-1]
-
-
-def mended(storage: Storage, path: str) -> bytes:
-    """The bytes of an archive file, with Java's strings in its schemas; all else stays as it is."""
-    from hoodie.codec.avro import java_strings
-
-    data, at = storage.read(path), 0
-    pieces: list[bytes] = []
-    with LogFileReader(storage, path) as reader:
-        for block in reader.blocks():
-            at = block.offset + block.length
-            if _lacks_property(block):
-                schema = _text(java_strings(json.loads(block.schema_text or "")))
-                headers = {**block.headers, HeaderKey.SCHEMA: schema}
-                pieces += map(bytes, encode_block(block.type, headers, reader.content(block)))
-            else:
-                pieces.append(data[block.offset : at])
-    return b"".join([*pieces, data[at:]])
-
-
-def _lacks_property(block: LogBlock) -> bool:
-    from hoodie.codec.avro import JAVA_STRING
-
-    schema = block.schema_text
-    return block.type is BlockType.AVRO_DATA and schema is not None and JAVA_STRING not in schema
-
-
 def _text(schema: Any) -> str:
     return json.dumps(schema, separators=(",", ":"))
 

@@ -28,14 +28,13 @@ from hoodie.timeline.archived import (
     archive_version,
     read_archived,
     read_file,
-    unmended,
 )
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
-from tests.support.archives import age, archive_folder
+from tests.support.archives import archive_folder
 from tests.support.faults import Faults, InjectedFault, Phase, die_at, injected
 from tests.support.rows import assert_same_rows
 from tests.support.stores import store_at
@@ -508,42 +507,3 @@ def test_a_damaged_archive_file(table: Pair) -> None:
         entries(table)
     path.write_bytes(data[:-20])
     assert len(entries(table)) == 10, "a torn block at the end, which a killed writer leaves, is passed over"
-
-
-def test_archives_of_earlier_releases_are_mended(table: Pair) -> None:
-    """Only their schemas change."""
-    grow(table, FEW, 3)
-    files = archive_files(STORAGE, folder(table))
-    before = {item.name: (list(read_file(STORAGE, item.path)), STORAGE.read(item.path)) for item in files}
-    aged = age(table.path)
-    planned = archive(table, FEW, dry_run=True)
-    assert (planned.status, planned.mended, planned.archived) == ("planned", aged, [])
-    done = archive(table)
-    assert (done.status, done.mended, done.archived) == ("archived", aged, [])
-    for item in files:
-        assert (list(read_file(STORAGE, item.path)), STORAGE.read(item.path)) == before[item.name]
-    assert archive(table).status == "skipped"
-
-
-def test_a_run_looks_no_further_back_than_to_an_archive_of_ours(table: Pair) -> None:
-    grow(table, FEW, 3)
-    first, second, third = archive_files(STORAGE, folder(table))
-    sound = STORAGE.read(second.path)
-    age(table.path)
-    STORAGE.write(second.path, sound)
-    assert [item.name for item in unmended(STORAGE, folder(table), every=False)] == [third.name]
-    assert [item.name for item in unmended(STORAGE, folder(table))] == [first.name, third.name]
-    STORAGE.write(third.path, b"#HUDI#" + bytes(40))
-    assert unmended(STORAGE, folder(table), every=False) == []
-
-
-@pytest.mark.parametrize("rest", [b"", b"#HUD", b"#HUDI#" + bytes(9)])
-def test_what_is_in_order_in_a_mended_file_stays_as_it_is(table: Pair, rest: bytes) -> None:
-    """A torn end, and blocks as Apache Hudi writes them."""
-    archive(table)
-    (item,) = archive_files(STORAGE, folder(table))
-    sound = STORAGE.read(item.path)
-    age(table.path)
-    STORAGE.write(item.path, sound + STORAGE.read(item.path) + rest)
-    assert archive(table).mended == [item.name]
-    assert STORAGE.read(item.path) == sound + sound + rest

@@ -1,7 +1,6 @@
 """An archive job: the archive file first, then the instants' own files, in an order that survives a kill.
 
-1. a merge of archive files that was killed is finished or undone, and archive files of earlier releases are
-mended (services.archive.mend), 2. files that no commit reports go, with
+1. a merge of archive files that was killed is finished or undone, 2. files that no commit reports go, with
 the markers that name them, 3. tokens of idempotent writes (timeline.token_store), 4. the archive file, whole
 or not at all, 5. what older releases left in `.aux`, 6. requested and inflight files, 7. completed files,
 oldest first, so that no instant ever looks as if it were pending, and none in the middle is missing, 8. the
@@ -30,7 +29,6 @@ from hoodie.errors import AlreadyExists, TableError, TableNotFound
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.progress import ProgressCallback
 from hoodie.services.archive import policy
-from hoodie.services.archive.mend import mend
 from hoodie.services.archive.policy import Choice, Facts, choose
 from hoodie.services.archive.settings import (
     BATCH,
@@ -60,7 +58,6 @@ from hoodie.timeline.archived import (
     archive_version,
     encode_archive,
     read_file,
-    unmended,
 )
 from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis, instant_millis
@@ -170,8 +167,7 @@ class ArchiveResult(ServiceResult):
     status: `archived`, `planned` (a dry run), or `skipped`, for `reason`. archived: the instants, as time and
     action. num_files: files that left the timeline. archive_file: the new file's name, "" for none.
     first: the oldest commit that is left on the active timeline. held: what keeps more commits from being
-    archived, with the time from which on. merged: names of archive files that were merged. mended: of those
-    that an earlier release wrote in a form that Apache Hudi 1.x can't load.
+    archived, with the time from which on. merged: names of archive files that were merged.
     """
 
     archived: list[dict[str, str]]
@@ -181,7 +177,6 @@ class ArchiveResult(ServiceResult):
     first: str
     held: list[dict[str, str]]
     merged: list[str]
-    mended: list[str]
     action: str = "archive"
     operation: str = "archive"
 
@@ -194,7 +189,6 @@ class _Done:
     archive_file: str = ""
     bytes: int = 0
     merged: list[str] = field(default_factory=list)
-    mended: list[str] = field(default_factory=list)
 
 
 def archive(request: Request) -> ArchiveResult:
@@ -210,11 +204,9 @@ def archive(request: Request) -> ArchiveResult:
     done = _Done(choose(timeline, target.config, facts(target, timeline)))
     folder = target.table.archive_folder
     names = frozenset(target.storage.names(folder))
-    if any(archive_version(name) is not None for name in names):
-        done.mended = [item.name for item in unmended(target.storage, folder, every=False)]
     if dry_run:
         done.num_files = len(_files(timeline, done.choice.instants))
-    elif done.choice.instants or done.mended or _unmerged(target, folder, names):
+    elif done.choice.instants or _unmerged(target, folder, names):
         done = _run(target, request.progress)
         timeline = target.timeline()
     gone = {instant.time for instant in done.choice.instants if instant.action is not Action.CLEAN}
@@ -252,10 +244,9 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
         with transaction.publishing():
             storage.sweep_partial(folder)
             recover(storage, folder)
-            mended = mend(storage, unmended(storage, folder, every=False), transaction.check_claim)
             _settle_tokens(target)
             timeline = target.timeline()
-            done = _Done(choose(timeline, target.config, facts(target, timeline)), mended=mended)
+            done = _Done(choose(timeline, target.config, facts(target, timeline)))
             if done.choice.instants:
                 unreported_files.sweep_attempts(target.table, timeline)
                 files = _files(timeline, done.choice.instants)
@@ -416,7 +407,7 @@ def _check_no_metadata_table(target: ServiceTable) -> None:
 def _result(target: ServiceTable, dry_run: bool, done: _Done, seconds: float) -> ArchiveResult:
     choice = done.choice
     status = "planned" if dry_run else "archived"
-    anything = bool(choice.instants or done.merged or done.mended)
+    anything = bool(choice.instants or done.merged)
     return ArchiveResult(
         status=status if anything else "skipped",
         archived=[{"instant": item.time, "action": item.action.value} for item in choice.instants],
@@ -426,7 +417,6 @@ def _result(target: ServiceTable, dry_run: bool, done: _Done, seconds: float) ->
         first=done.first,
         held=[{"from": hold.time, "why": hold.why} for hold in choice.held],
         merged=done.merged,
-        mended=done.mended,
         reason="" if anything else choice.reason,
         **about(target, dry_run, seconds),
     )
@@ -435,8 +425,7 @@ def _result(target: ServiceTable, dry_run: bool, done: _Done, seconds: float) ->
 class ArchiveEntry(PlannerEntry):
     def work(self, target: ServiceTable, result: Mapping[str, Any]) -> Work:
         instants = [item["instant"] for item in result["archived"]]
-        text = "mend archive files" if result["mended"] else "merge archive files"
-        text = f"archive {plural(len(instants), 'instant')}" if instants else text
+        text = f"archive {plural(len(instants), 'instant')}" if instants else "merge archive files"
         return Work(text, result["num_files"], result["bytes"], instants)
 
     def why(self, target: ServiceTable, timeline: Timeline) -> str:

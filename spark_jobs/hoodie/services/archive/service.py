@@ -25,10 +25,6 @@ def archive_text(result: dict[str, Any]) -> str:
     elif result["archived"]:
         where = f" into {result['archive_file']}, {size(result['bytes'])}" if result["archive_file"] else ""
         lines.append(f"Archived {work} of {result['table']}{where}")
-    if result["mended"]:
-        verb = "Would mend" if result["dry_run"] else "Mended"
-        names = ", ".join(result["mended"])
-        lines.append(f"{verb} what Apache Hudi 1.x can't load of {result['table']}'s archive: {names}")
     if result["merged"]:
         lines.append(f"Merged {plural(len(result['merged']), 'archive file')} of {result['table']}")
     if result["first"] and result["status"] != "skipped":
