@@ -16,12 +16,12 @@ import pytest
 
 import hoodie
 from hoodie.errors import TableError
-from hoodie.serve import instants
 from hoodie.serve.health import Examiner
 from hoodie.serve.health import health as health_of
 from hoodie.serve.http import PageServer
 from hoodie.serve.page import Page
 from hoodie.serve.tables import ShownTable
+from hoodie.timeline.archive.log_archive import LogArchive
 from hoodie.timeline.tokens import RUN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.browser import Browser
@@ -334,13 +334,13 @@ def test_the_archive_on_demand(browser: Browser, site: Site) -> None:
 def test_an_archive_that_cannot_be_read(
     browser: Browser, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(storage: object, folder: str) -> Iterator[None]:
-        raise TableError(f"archive file {folder}/1 is damaged")
+    def refuse(archive: LogArchive) -> Iterator[None]:
+        raise TableError(f"archive file {archive.folder}/1 is damaged")
 
     browser.open(site.url(table="mor_archived"))
     browser.until(MARKS)
     before = browser.run(MARKS)
-    monkeypatch.setattr(instants, "read_archived", refuse)
+    monkeypatch.setattr(LogArchive, "entries", refuse)
     monkeypatch.setattr(site.server.page.summaries, "_archives", OrderedDict())
     browser.click("#archived")
     browser.until("document.querySelector('#message').innerText.includes('is damaged')")

@@ -14,7 +14,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_files, read_archived, read_file
+from hoodie.timeline.archive.log_archive import LogArchive, read_file
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from hoodie.timeline.models.clean import CleanMetadata
 from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, litter, our_rows
@@ -134,7 +134,7 @@ class Serviced:
             if ".hoodie" not in Path(folder).parts
             for name in names
         ]
-        entries = read_archived(STORAGE, archive_folder(str(path)))
+        entries = LogArchive(STORAGE, archive_folder(str(path))).entries()
         return cls(
             # the folder of an empty partition may stay where it could not be deleted
             frozenset(os.path.relpath(file, path) for file in files if PARTITION_FILE not in file),
@@ -191,7 +191,7 @@ class ServiceSurvival(Survival[Service]):
 
     def check_archive(self) -> None:
         """No instant is there twice."""
-        files = archive_files(STORAGE, archive_folder(str(self.path)))
+        files = LogArchive(STORAGE, archive_folder(str(self.path))).files()
         found = [entry.instant for item in files for entry in read_file(STORAGE, item.path)]
         assert len(found) == len(set(found))
 

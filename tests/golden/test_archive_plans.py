@@ -20,14 +20,8 @@ from hoodie.services.clean.plan import View, make
 from hoodie.services.clean.policy import Retention
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import (
-    ArchivedEntry,
-    archive_files,
-    encode_archive,
-    read_archived,
-    read_file,
-)
-from hoodie.timeline.archived_entry import commit_record
+from hoodie.timeline.archive.archive import ArchivedEntry, commit_record
+from hoodie.timeline.archive.log_archive import LogArchive, encode_archive, read_file
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
@@ -48,7 +42,7 @@ def settings(folder: Path) -> Config:
 
 
 def archived(table: Path) -> list[ArchivedEntry]:
-    return list(read_archived(STORAGE, archive_folder(str(table))))
+    return list(LogArchive(STORAGE, archive_folder(str(table))).entries())
 
 
 def completed(table: Path) -> list[Instant]:
@@ -74,7 +68,7 @@ def test_each_run_chose_what_hudi_chose(golden_tables: Path, name: str) -> None:
     compactions = [
         item.time for item in completed(table / ".hoodie/metadata") if item.action is Action.COMMIT
     ]
-    files = archive_files(STORAGE, archive_folder(str(table)))
+    files = LogArchive(STORAGE, archive_folder(str(table))).files()
     theirs = [
         [entry.instant for entry in read_file(STORAGE, item.path) if entry.instant.completed]
         for item in files

@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,10 +14,13 @@ import pytest
 
 from hoodie.errors import TableError
 from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.archive import lsm_archive
 from hoodie.timeline.archive.lsm_archive import LsmArchive
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State, in_order
 from hoodie.timeline.layouts.two import TWO
+from hoodie.timeline.models.clean import CleanMetadata
 from hoodie.timeline.time import InstantTime
 
 ARCHIVED = [f"1.2.0-{version}/{kind}_archived" for version in ("v8", "v9") for kind in ("cow", "mor")]
@@ -61,16 +65,44 @@ def test_contents(later_tables: Path, name: str) -> None:
     """Each is what layout two reads; cleans and compactions have plans."""
     table = later_tables / name / "table"
     found = archive(history(table))
-    for instant in found.instants():
-        content = found.content(instant)
-        assert content is not None
+    every = found.instants()
+    contents = found.content(every)
+    assert list(contents) == every
+    for instant, content in contents.items():
+        assert found.content([instant]) == {instant: content}
         assert content.metadata is not None
         assert content.metadata.startswith(b"Obj\x01")
         compaction = instant.action is Action.COMMIT and "mor" in name
         assert (content.plan is not None) == (compaction or instant.action is Action.CLEAN)
         if instant.action in COMMIT_ACTIONS:
             assert TWO.commit_value(instant.action, content.metadata)["partitionToWriteStats"]
-    assert found.content(Instant(InstantTime("20200101000000000"), Action.COMMIT, State.COMPLETED)) is None
+    assert found.content([Instant(InstantTime("20200101000000000"), Action.COMMIT, State.COMPLETED)]) == {}
+
+
+@pytest.mark.parametrize("name", ARCHIVED)
+def test_entries(later_tables: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of layout one: what each instant did, by the table's handle."""
+    monkeypatch.setattr(lsm_archive, "_BATCH", 3)
+    table = Table.open(str(later_tables / name / "table"), timeline_only=True)
+    entries = list(table.archive.entries())
+    assert [entry.instant for entry in entries] == list(table.archive.instants())
+    for entry in entries:
+        assert entry.changed == entry.instant.completion
+        assert (entry.commit is not None) == (entry.instant.action in COMMIT_ACTIONS)
+        assert entry.commit is None or entry.commit.write_stats
+        assert entry.metadata
+    cleans = [entry.metadata for entry in entries if entry.instant.action is Action.CLEAN]
+    assert cleans
+    assert all(CleanMetadata.from_record(record or {}).partitions for record in cleans)
+    assert len(table.archive.files()) == len(list(history(later_tables / name / "table").glob("*.parquet")))
+
+
+def test_each_file_is_opened_once_for_a_batch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    every = archive(folder).instants()
+    opened = Mock(side_effect=STORAGE.open_input)
+    monkeypatch.setattr(LocalStorage, "open_input", lambda storage, path: opened(path))
+    assert len(archive(folder).content(every)) == len(every) > 4
+    assert sum(call.args[0].endswith(".parquet") for call in opened.call_args_list) == 4
 
 
 def test_spans(folder: Path) -> None:
@@ -136,10 +168,10 @@ def test_any_order_and_an_instant_twice(folder: Path) -> None:
     pq.write_table(mixed, new, row_group_size=3)
     entries = [{"fileName": file.name, "fileLen": file.stat().st_size} for file in (files[0], new)]
     (folder / "manifest_5").write_text(json.dumps({"files": entries}))
-    before = [archive(folder).content(item) for item in every]
+    before = archive(folder).content(every)
     (folder / "_version_").write_bytes(b"5")
     assert archive(folder).instants() == every
-    assert [archive(folder).content(item) for item in every] == before
+    assert archive(folder).content(every) == before
 
 
 def test_a_merge_meanwhile(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,13 +37,13 @@ KEPT_QUERY, KEPT_OPENED = 12, 6
 #: these list folders that hold no data files
 LISTERS = {
     "concurrency/heartbeats.py",
-    "read/readable_range.py",
     "services/archive/run.py",
     "spark/staging.py",
     "table/heartbeat.py",
     "table/listing.py",
     "table/markers.py",
-    "timeline/archived.py",
+    "timeline/archive/log_archive.py",
+    "timeline/archive/lsm_archive.py",
     "timeline/active.py",
     "timeline/job_reports.py",
     "write/plan.py",

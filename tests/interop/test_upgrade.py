@@ -16,7 +16,7 @@ from hoodie.errors import HalfUpgraded, UnsupportedVersion
 from hoodie.format.log_block import HeaderKey, encode_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.table import properties
-from hoodie.timeline.archived import archive_files
+from hoodie.timeline.archive.log_archive import LogArchive
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from tests.interop.test_services import failed
 from tests.support.archives import archive_folder
@@ -144,7 +144,7 @@ def _without_property(schema: Any) -> Any:
 
 def _unloadable(table: Path) -> dict[str, bytes]:
     """Make all archive files of a table such that Apache Hudi 1.x can't load them; as they were, by path."""
-    files = archive_files(STORAGE, archive_folder(str(table)))
+    files = LogArchive(STORAGE, archive_folder(str(table))).files()
     before = {item.path: STORAGE.read(item.path) for item in files}
     for item in files:
         pieces: list[bytes] = []

@@ -22,7 +22,7 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_files, read_file
+from hoodie.timeline.archive.log_archive import LogArchive, read_file
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from hoodie.timeline.time import NO_TIME, REQUESTED
@@ -306,7 +306,7 @@ class Machine:
         if not self._exists():
             return set()
         found = {str(instant.time) for instant in Timeline.load(str(self.path)).commits()}
-        for file in archive_files(STORAGE, Table.open(str(self.path)).archive_folder):
+        for file in LogArchive(STORAGE, Table.open(str(self.path)).archive_folder).files():
             if file.name not in self._archived:
                 self._archived[file.name] = {
                     str(entry.instant.time): str(entry.commit.operation_type if entry.commit else None)

@@ -45,8 +45,8 @@ from hoodie.table import properties, table_schema
 from hoodie.table.heartbeat import read_heartbeats
 from hoodie.table.markers import Marker, read_markers
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_version, encode_archive, read_file
-from hoodie.timeline.archived_entry import commit_record, entry_record
+from hoodie.timeline.archive.archive import commit_record, entry_record
+from hoodie.timeline.archive.log_archive import archive_version, encode_archive, read_file
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import Action, Instant, State, is_time

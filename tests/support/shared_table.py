@@ -9,7 +9,7 @@ from typing import Any
 import hoodie
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import read_archived
+from hoodie.timeline.archive.log_archive import LogArchive
 from hoodie.timeline.instant import Action, Instant
 from tests.support.archives import archive_folder
 from tests.support.hudi_client import HudiServer
@@ -82,7 +82,7 @@ class Table:
         return {str(instant.time) for instant in self.timeline().commits()}
 
     def archived(self) -> dict[Instant, Mapping[str, Any]]:
-        entries = read_archived(STORAGE, archive_folder(str(self.path)))
+        entries = LogArchive(STORAGE, archive_folder(str(self.path))).entries()
         return {entry.instant: entry.record for entry in entries}
 
     def known_as(self, server: HudiServer) -> str:

@@ -24,7 +24,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import read_archived
+from hoodie.timeline.archive.log_archive import LogArchive
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.compaction import CompactionOperation, CompactionPlan
@@ -299,7 +299,7 @@ def test_any_history_with_compactions_cleans_and_archives(world: World) -> None:
     assert len(timeline.commits()) < 20
     assert timeline.pending() == []
     folder = f"{world.path}/.hoodie/metadata/.hoodie/archived"
-    archived = {entry.instant for entry in read_archived(STORAGE, folder)}
+    archived = {entry.instant for entry in LogArchive(STORAGE, folder).entries()}
     assert Instant(InstantTime(f"{NEW_TABLE}010"), Action.DELTACOMMIT, State.COMPLETED) in archived
     assert not archived & set(timeline)
     left = [item.name for item in STORAGE.list(f"{world.path}/.hoodie/metadata/files")]

@@ -38,7 +38,6 @@ from hoodie.table.heartbeat import read_heartbeats
 from hoodie.table.pending import intended_groups, planned_groups
 from hoodie.table.slicing import slicing_of
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_files
 from hoodie.timeline.commit import REWRITES, CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.clean import CleanPlan
@@ -225,7 +224,7 @@ class ConflictChecker:
         return self._listed.get(partition, {}).get(file_id)
 
     def _has_archive(self) -> bool:
-        return bool(archive_files(self._table.storage, self._table.archive_folder))
+        return bool(self._table.archive.files())
 
     def _change(self, timeline: Timeline, instant: Instant) -> Change:
         storage = self._table.storage

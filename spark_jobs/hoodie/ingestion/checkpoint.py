@@ -22,7 +22,6 @@ from hoodie.source import Source, is_data_file
 from hoodie.storage import normalize
 from hoodie.table.handle import Table
 from hoodie.table.rolled_back import rolled_back_instants
-from hoodie.timeline.archived import archive_files, read_file
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Instant
 
@@ -120,17 +119,13 @@ def _active(table: Table) -> Iterator[tuple[Instant, CommitMetadata]]:
 def _archived(table: Table) -> Iterator[tuple[Instant, CommitMetadata]]:
     """In no order: a merge gives the contents of the oldest files the greatest number."""
     undone: Iterable[str] | None = None
-    for item in archive_files(table.storage, table.archive_folder):
-        with table.storage.open_input(item.path) as file:
-            if HUDI_KEY.encode() not in file.read():
-                continue
+    for entry in table.archive.entries(containing=HUDI_KEY.encode()):
         undone = rolled_back_instants(table.storage, table.timeline) if undone is None else undone
-        for entry in read_file(table.storage, item.path):
-            instant = entry.instant
-            if instant.completed and instant.action in COMMIT_ACTIONS and instant.time not in undone:
-                commit = entry.commit
-                if commit is not None and HUDI_KEY in commit.extra_metadata:
-                    yield instant, commit
+        instant = entry.instant
+        if instant.completed and instant.action in COMMIT_ACTIONS and instant.time not in undone:
+            commit = entry.commit
+            if commit is not None and HUDI_KEY in commit.extra_metadata:
+                yield instant, commit
 
 
 def _parsed(commit: tuple[Instant, CommitMetadata]) -> Checkpoint | None:

@@ -6,13 +6,10 @@ What a killed run has archived and not deleted is archived again: a reader of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from hoodie.errors import AlreadyExists
 from hoodie.metadata.written_table import MaintenancePolicy, WrittenTable
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_files, archive_name, archive_version, encode_archive
-from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis
 from hoodie.timeline.instant import Action, Instant, in_order
 from hoodie.timeline.time import NO_TIME, REQUESTED
@@ -27,17 +24,14 @@ def archive(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
     chosen = list(_chosen(table, timeline, upkeep))
     if not chosen:
         return
-    files = list(_files(timeline, chosen))
-    utc = table.data.properties.timeline_utc
-    records = [
-        entry_record(
-            item,
-            timeline.read(item, table.storage),
-            format_millis(timeline.changed_ms(item) or 0, utc),
-        )
+    files = in_order(timeline.states(chosen))
+    utc, archived = table.data.properties.timeline_utc, table.table.log_archive
+    states = [
+        (item, timeline.read(item, table.storage), format_millis(timeline.changed_ms(item) or 0, utc))
         for item in files
     ]
-    _create(table, encode_archive(records, _BATCH))
+    table.storage.sweep_partial(archived.folder)
+    archived.append(states, _BATCH)
     for done in (False, True):
         wanted = in_order(item for item in files if item.completed is done)
         table.store.delete_states(wanted)
@@ -58,24 +52,3 @@ def _chosen(table: WrittenTable, timeline: Timeline, upkeep: MaintenancePolicy) 
     held += [table.last_compaction or NO_TIME, *needed]
     if len(commits) > upkeep.keep_most:
         yield from timeline.before(REQUESTED.first(held), commits[: -upkeep.keep_least])
-
-
-def _files(timeline: Timeline, instants: Iterable[Instant]) -> Iterator[Instant]:
-    """Every state of the instants that has a file."""
-    wanted = {(instant.time, instant.comparable_action) for instant in instants}
-    found = filter(None, map(timeline.layout.parse, timeline.mtimes))
-    yield from in_order(item for item in found if (item.time, item.comparable_action) in wanted)
-
-
-def _create(table: WrittenTable, data: bytes) -> None:
-    storage, folder = table.storage, table.table.archive_folder
-    storage.sweep_partial(folder)
-    numbers = (archive_version(item.name) or 0 for item in archive_files(storage, folder))
-    version = max(numbers, default=0)
-    while True:
-        version += 1
-        try:
-            storage.create(f"{folder}/{archive_name(version)}", data)
-            return
-        except AlreadyExists:
-            continue

@@ -22,7 +22,6 @@ from hoodie.storage import FileInfo, Storage
 from hoodie.table.handle import Table
 from hoodie.table.slicing import LAYOUT_ONE, Slicing, slicing_of
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import read_archived
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.models.clean import CleanPlan
@@ -264,8 +263,7 @@ def _check_hole(table: Table, past: Past, commit: InstantTime) -> None:
     first = timeline.first_time
     if past.time == commit or not timeline.is_archived(commit):
         return
-    folder = table.archive_folder
-    archived = (entry.instant for entry in read_archived(table.storage, folder))
+    archived = table.archive.instants()
     if any(item.action in COMMIT_ACTIONS for item in timeline.between(commit, past.time, archived)):
         raise NotRetained(
             f"{past.name} {past.time} is between the savepoint of {commit} and the table's active timeline, "
@@ -290,8 +288,7 @@ def check_begin(table: Table, begin: InstantTime) -> None:
     commits = table.timeline.commits()
     if not begin or not commits or not commits[0].is_after(begin):
         return
-    folder = table.archive_folder
-    if any("archive" in item.name for item in table.storage.list(folder)):
+    if table.archive.files():
         raise NotRetained(
             f"begin {begin} is before the table's active timeline, which begins with commit "
             f"{commits[0].time}; older commits are archived. Take begin={EARLIEST} for all rows, or a later "
@@ -310,7 +307,7 @@ def check_known_since(table: Table, begin: InstantTime, end: InstantTime) -> Non
     first = timeline.first_time
     if first is None or REQUESTED.since(begin, first):
         return
-    archived = (entry.instant for entry in read_archived(table.storage, table.archive_folder))
+    archived = table.archive.instants()
     lost = [
         item.time
         for item in timeline.between(begin, end, archived)

@@ -11,7 +11,7 @@ from hoodie.format.names import LogFileName
 from hoodie.serve.instants import Summaries, show
 from hoodie.serve.tables import ShownTable
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import ArchivedEntry, read_archived
+from hoodie.timeline.archive.archive import ArchivedEntry
 from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 
@@ -82,7 +82,7 @@ def archived_details(
         return None
     contents, problem = Contents(), None
     try:
-        for entry in read_archived(table.storage, table.archive_folder):
+        for entry in table.archive.entries():
             if entry.instant == instant:
                 contents = _of_entry(entry)
                 break

@@ -27,7 +27,7 @@ from hoodie.serve.tables import ShownTable
 from hoodie.table.heartbeat import HeartbeatFile
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import ArchivedEntry, archive_files, read_archived
+from hoodie.timeline.archive.archive import ArchivedEntry
 from hoodie.timeline.clock import instant_millis, parse_instant
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
@@ -241,7 +241,7 @@ class Summaries:
 
     def archived(self, table: ShownTable) -> list[ShownInstant]:
         """All archived instants, oldest first. Raises TableError, HoodieError without fastavro."""
-        files = [tuple(item) for item in archive_files(table.storage, table.archive_folder)]
+        files = [tuple(item) for item in table.archive.files()]
         with self._lock:
             seen, known = self._archives.get(table.base_path, (None, []))
         if seen == files:
@@ -404,7 +404,7 @@ class _Archived:
 
 def _archived(table: ShownTable) -> list[ShownInstant]:
     found: dict[tuple[str, str], _Archived] = {}
-    for entry in read_archived(table.storage, table.archive_folder):
+    for entry in table.archive.entries():
         key = (REQUESTED.key(entry.instant.time), entry.instant.comparable_action.value)
         found.setdefault(key, _Archived(entry.instant, {})).take(entry)
     utc = table.props.timeline_utc

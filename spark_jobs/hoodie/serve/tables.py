@@ -24,7 +24,7 @@ from hoodie.table.handle import Table
 from hoodie.table.heartbeat import HeartbeatFile
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_files
+from hoodie.timeline.archive.archive import Archive
 
 
 class _Look:
@@ -225,8 +225,8 @@ class ShownTable:
         return self.table.storage
 
     @property
-    def archive_folder(self) -> str:
-        return self.table.archive_folder
+    def archive(self) -> Archive:
+        return self.table.archive
 
     def timeline(self, before: Timeline | None = None) -> Timeline:
         return Timeline.load(self.base_path, self.storage, before)
@@ -253,7 +253,7 @@ class ShownTable:
             "type": self.props.table_type.value,
             "version": self.props.version,
             "zone": self.zone(),
-            "archive_files": len(archive_files(self.storage, self.archive_folder)),
+            "archive_files": len(self.archive.files()),
         }
 
 

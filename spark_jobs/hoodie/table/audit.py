@@ -25,7 +25,6 @@ from hoodie.table.committed_files import (
 from hoodie.table.handle import Table
 from hoodie.table.view import TimelineView, merged_slices
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import read_archived
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from hoodie.timeline.models.clustering import ClusteringPlan
@@ -160,8 +159,7 @@ def _taken(timeline: Timeline, storage: Storage) -> Iterator[File]:
 
 def _taken_long_ago(table: Table) -> Iterator[File]:
     """The same by the archive. Cleans are archived apart from commits, which may be kept longer."""
-    folder = table.archive_folder
-    for entry in read_archived(table.storage, folder):
+    for entry in table.archive.entries():
         if not entry.instant.completed or entry.metadata is None:
             continue
         try:

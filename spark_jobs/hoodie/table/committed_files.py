@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from hoodie.errors import TableError
 from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import Storage
+from hoodie.table.handle import open_archive
 from hoodie.table.properties import TableProperties
 from hoodie.table.slicing import Slicing, slicing_of
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import archive_files
 from hoodie.timeline.commit_details import is_searched, stats_of
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
@@ -218,8 +218,7 @@ def confirmed(timeline: Timeline, storage: Storage, props: TableProperties, item
     if there is not None and (there.size == file.size or (file.log and there.size > file.size)):
         return False
     if timeline.is_archived(file.instant):
-        folder = timeline.layout.archive_folder(timeline.base_path, props.archive_folder)
-        return not archive_files(storage, folder)
+        return not open_archive(storage, timeline.layout, timeline.base_path, props).files()
     return True
 
 

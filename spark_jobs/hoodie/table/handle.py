@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from hoodie.config import versions
 from hoodie.config.key import Config
@@ -20,6 +21,10 @@ from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
 from hoodie.timeline.store import TimelineStore
+
+if TYPE_CHECKING:
+    from hoodie.timeline.archive.archive import Archive
+    from hoodie.timeline.archive.log_archive import LogArchive
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,18 @@ class Table:
         return ONE if versions.is_of_layout(self.properties.version, ONE.version) else TWO
 
     @property
+    def archive(self) -> Archive:
+        """The archived timeline."""
+        return open_archive(self.storage, self.layout, self.base_path, self.properties)
+
+    @property
+    def log_archive(self) -> LogArchive:
+        """The same, to be written: tables of other layouts are not."""
+        from hoodie.timeline.archive.log_archive import LogArchive
+
+        return LogArchive(self.storage, self.archive_folder)
+
+    @property
     def archive_folder(self) -> str:
         """Of the archived timeline."""
         return self.layout.archive_folder(self.base_path, self.properties.archive_folder)
@@ -125,3 +142,12 @@ class Table:
     def listing(self) -> FileListing:
         """The data files as they are from now on; see FileListing."""
         return StorageListing(self.storage, self.base_path)
+
+
+def open_archive(storage: Storage, layout: Layout, base_path: str, props: TableProperties) -> Archive:
+    """The archived timeline of a table, as its layout keeps it."""
+    from hoodie.timeline.archive.log_archive import LogArchive
+    from hoodie.timeline.archive.lsm_archive import LsmArchive
+
+    folder = layout.archive_folder(base_path, props.archive_folder)
+    return LogArchive(storage, folder) if layout.version is ONE.version else LsmArchive(storage, folder)

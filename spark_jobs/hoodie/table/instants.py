@@ -12,7 +12,7 @@ from hoodie.errors import TableError
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import ArchivedEntry, read_archived
+from hoodie.timeline.archive.archive import ArchivedEntry
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
@@ -59,7 +59,7 @@ def archived_instants(table: Table) -> list[dict[str, Any]]:
     """Those of the archived timeline, in the highest state that is there, oldest first. Raises TableError."""
     props = table.properties
     highest: dict[tuple[str, str], ArchivedEntry] = {}
-    for entry in read_archived(table.storage, table.archive_folder):
+    for entry in table.archive.entries():
         key = (REQUESTED.key(entry.instant.time), entry.instant.comparable_action.value)
         if key not in highest or highest[key].instant.state < entry.instant.state:
             highest[key] = entry

@@ -9,7 +9,6 @@ from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import read_archived
 from hoodie.timeline.commit import REWRITES
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.restore import RestorePlan
@@ -95,7 +94,6 @@ def _archived(table: Table, instant: Instant) -> bool:
     can't that be seen.
     """
     try:
-        entries = read_archived(table.storage, table.archive_folder)
-        return any(entry.instant.time == instant.time for entry in entries)
+        return any(archived.time == instant.time for archived in table.archive.instants())
     except TableError:
         return True

@@ -271,6 +271,17 @@ class Timeline:
     def path(self, instant: Instant) -> str:
         return self.layout.path(self.base_path, instant)
 
+    def states(self, instants: Iterable[Instant]) -> list[Instant]:
+        """Every state of the instants that has a file, in the order of the instants and of their states."""
+        found: dict[tuple[str, Action], list[Instant]] = {}
+        for state in filter(None, map(self.layout.parse, self.mtimes)):
+            found.setdefault((state.time, state.comparable_action), []).append(state)
+        return [
+            state
+            for instant in instants
+            for state in sorted(found[instant.time, instant.comparable_action], key=lambda item: item.state)
+        ]
+
     def has_state(self, instant: Instant) -> bool:
         """Was the file of this state there, be there a higher state of the instant or not."""
         return self.layout.name(instant) in self.mtimes

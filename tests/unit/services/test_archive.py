@@ -16,17 +16,17 @@ from hoodie.codec.avro import read_record
 from hoodie.config.key import Config
 from hoodie.errors import ConflictError, NotRetained, TableError
 from hoodie.services.archive import run
-from hoodie.services.archive.run import ArchiveResult, MergePlan
+from hoodie.services.archive.run import ArchiveResult
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import (
-    ArchivedEntry,
-    archive_files,
+from hoodie.timeline.archive.archive import ArchivedEntry
+from hoodie.timeline.archive.log_archive import (
+    LogArchive,
+    MergePlan,
     archive_name,
     archive_version,
-    read_archived,
     read_file,
 )
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
@@ -77,7 +77,7 @@ def folder(pair: Pair) -> str:
 
 
 def entries(pair: Pair) -> list[ArchivedEntry]:
-    return list(read_archived(STORAGE, folder(pair)))
+    return list(LogArchive(STORAGE, folder(pair)).entries())
 
 
 def timeline(pair: Pair) -> Timeline:
@@ -342,7 +342,7 @@ def test_a_killed_run_is_not_archived_twice(table: Pair) -> None:
     assert archive(pair).status == "archived"
     seen = [
         entry.instant
-        for name in archive_files(STORAGE, folder(pair))
+        for name in LogArchive(STORAGE, folder(pair)).files()
         for entry in read_file(STORAGE, name.path)
     ]
     assert len(seen) == len(set(seen))
@@ -366,7 +366,6 @@ def test_a_writer_at_work_is_waited_for(table: Pair) -> None:
 
 
 def test_who_was_taken_for_dead_deletes_nothing(table: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    from hoodie.services.archive import run
 
     write = run._write
     before = times(table)
@@ -451,12 +450,11 @@ def test_small_archive_files_are_merged(table: Pair) -> None:
 
 def test_a_large_file_ends_the_row(table: Pair) -> None:
     grow(table, FEW, 3)
-    sizes = [item.size for item in archive_files(STORAGE, folder(table))]
+    sizes = [item.size for item in LogArchive(STORAGE, folder(table)).files()]
     assert len(sizes) == 3
-    largest = Config.of({**MERGE, "hoodie.archive.merge.small.file.limit.bytes": max(sizes) - 1})
-    some = run.candidates(archive_files(STORAGE, folder(table)), largest)
+    some = LogArchive(STORAGE, folder(table)).small_files(max(sizes) - 1, 3)
     assert some == []
-    every = run.candidates(archive_files(STORAGE, folder(table)), Config.of(MERGE))
+    every = LogArchive(STORAGE, folder(table)).small_files(max(sizes), 3)
     assert [archive_version(item.name) for item in every] == [1, 2, 3]
 
 

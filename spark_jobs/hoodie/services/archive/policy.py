@@ -13,7 +13,6 @@ from hoodie.services.archive.settings import BEYOND_SAVEPOINT, MAX_COMMITS, MIN_
 from hoodie.services.compaction.settings import MAX_DELTA_COMMITS, TRIGGER, Trigger
 from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archived import read_archived
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.time import REQUESTED, InstantTime
 
@@ -197,7 +196,6 @@ _NO_METADATA_COMPACTION = "the metadata table, which has no compaction yet"
 
 def archived_commits(target: ServiceTable) -> Iterator[Instant]:
     """The completed commits of the archived timeline, in the order of its files."""
-    folder = target.table.archive_folder
-    for entry in read_archived(target.storage, folder):
-        if entry.instant.completed and entry.instant.comparable_action in COMMIT_ACTIONS:
-            yield entry.instant
+    for instant in target.table.archive.instants():
+        if instant.comparable_action in COMMIT_ACTIONS:
+            yield instant

@@ -7,25 +7,19 @@ oldest first, so that no instant ever looks as if it were pending, and none in t
 tokens of archived commits move into their index, 9. small archive files are merged. After a kill the
 next run finds instants that are archived already, in the newest archive file, and only deletes their files.
 
-Small archive files made one, in an order that survives a kill (format.md 11).
-
-1. `mergeArchivePlan`, which names the small files and the new one, 2. the new file, 3. the small files
-deleted, 4. the plan deleted. As long as all small files are there, the new one is none of the history's;
-once one of them is gone, the new one holds them all.
-
 Archiving, as the planner knows it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, TableError, TableNotFound
+from hoodie.errors import TableError, TableNotFound
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.progress import ProgressCallback
 from hoodie.services.archive import policy
@@ -42,7 +36,7 @@ from hoodie.services.planner.entry import PlannerEntry, Work
 from hoodie.services.request import Request
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable, check_retention
-from hoodie.storage import FileInfo, Storage
+from hoodie.storage import Storage
 from hoodie.table import properties, table_schema
 from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
@@ -51,113 +45,15 @@ from hoodie.table.rolled_back import rolled_back_instants
 from hoodie.text import plural
 from hoodie.timeline import token_store
 from hoodie.timeline.active import META_FOLDER, Timeline, meta_path
-from hoodie.timeline.archived import (
-    MERGE_PLAN_NAME,
-    archive_files,
-    archive_name,
-    archive_version,
-    encode_archive,
-    read_file,
-)
-from hoodie.timeline.archived_entry import entry_record
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
-from hoodie.timeline.models.mapper import AvroFile, avro
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 from hoodie.write.rollback import unreported_files
 
-
-@dataclass(frozen=True)
-class MergePlan(AvroFile):
-    """`mergeArchivePlan` (HoodieMergeArchiveFilePlan): full paths of the small files, name of the new one."""
-
-    model = "HoodieMergeArchiveFilePlan"
-
-    candidates: tuple[str, ...] = field(metadata=avro("candidate"))
-    merged: str = field(metadata=avro("mergedArchiveFileName", null=""))
-    version: int | None = 1
-
-    @property
-    def names(self) -> list[str]:
-        return [path.rpartition("/")[2] for path in self.candidates]
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> MergePlan:
-        made = super().from_record(record)
-        if odd := [name for name in (*made.names, made.merged) if archive_version(name) is None]:
-            raise TableError(
-                f"{MERGE_PLAN_NAME} names {odd[0][:200]!r}, which is no archive file; remove the plan",
-                name=odd[0],
-            )
-        return made
-
-
-def candidates(files: Sequence[FileInfo], config: Config) -> list[FileInfo]:
-    """The newest archive files, oldest first, up to the first large one; empty when there are too few.
-
-    `files` are oldest first. Only neighbours are merged, so that the files stay in the order of time.
-    """
-    found: list[FileInfo] = []
-    for item in reversed(files):
-        if item.size > config[MERGE_SMALL_FILE_LIMIT]:
-            break
-        found.append(item)
-    return found[::-1] if len(found) >= config[MERGE_BATCH] else []
-
-
-def plan_path(folder: str) -> str:
-    return f"{folder}/{MERGE_PLAN_NAME}"
-
-
-def recover(storage: Storage, folder: str) -> bool:
-    """Finish or undo a merge that was killed; returns whether there was one. The caller keeps other archivers
-    away.
-    """
-    path = plan_path(folder)
-    if not storage.exists(path):
-        return False
-    try:
-        plan = MergePlan.from_bytes(storage.read(path))
-    except TableError:  # cut while it was written: nothing was done by it yet
-        storage.delete(path)
-        return True
-    merged = f"{folder}/{plan.merged}"
-    paths = [f"{folder}/{name}" for name in plan.names]
-    if archive_version(plan.merged) is not None and storage.exists(merged):
-        if all(map(storage.exists, paths)):
-            storage.delete_many([merged])
-        else:
-            storage.delete_many(reversed(paths))
-    storage.delete(path)
-    return True
-
-
-def merge(storage: Storage, folder: str, config: Config) -> MergePlan | None:
-    """Merge the small archive files, if it is enabled and there are enough; returns what was done.
-
-    An archive file is a chain of blocks, so that the merged one is the small ones in their order.
-    """
-    if not config[MERGE_ENABLED]:
-        return None
-    files = archive_files(storage, folder)
-    small = candidates(files, config)
-    if not small:
-        return None
-    newest = max(archive_version(item.name) or 0 for item in files)
-    plan = MergePlan(tuple(item.path for item in small), archive_name(newest + 1))
-    storage.create(plan_path(folder), plan.to_bytes())
-    content = b"".join(storage.read(item.path) for item in small)
-    storage.create(f"{folder}/{plan.merged}", content)
-    # so that what is left is read in the order of time
-    storage.delete_many([item.path for item in reversed(small)])
-    storage.delete(plan_path(folder))
-    return plan
-
-
+#: names of archive files that are tried
 _ATTEMPTS = 20
-#: completed action -> the action of the plan that it may come from
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,11 +98,9 @@ def archive(request: Request) -> ArchiveResult:
     _check_no_metadata_table(target)
     timeline = target.table.timeline
     done = _Done(choose(timeline, target.config, facts(target, timeline)))
-    folder = target.table.archive_folder
-    names = frozenset(target.storage.names(folder))
     if dry_run:
-        done.num_files = len(_files(timeline, done.choice.instants))
-    elif done.choice.instants or _unmerged(target, folder, names):
+        done.num_files = len(timeline.states(done.choice.instants))
+    elif done.choice.instants or _unmerged(target):
         done = _run(target, request.progress)
         timeline = target.timeline()
     gone = {instant.time for instant in done.choice.instants if instant.action is not Action.CLEAN}
@@ -238,28 +132,28 @@ def facts(target: ServiceTable, timeline: Timeline) -> Facts:
 
 
 def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
-    storage, folder = target.storage, target.table.archive_folder
+    storage, archive = target.storage, target.table.log_archive
     with target.transaction(progress) as transaction:
         transaction.claim(repair=False, beside=True)
         with transaction.publishing():
-            storage.sweep_partial(folder)
-            recover(storage, folder)
+            storage.sweep_partial(archive.folder)
+            archive.recover()
             _settle_tokens(target)
             timeline = target.timeline()
             done = _Done(choose(timeline, target.config, facts(target, timeline)))
             if done.choice.instants:
                 unreported_files.sweep_attempts(target.table, timeline)
-                files = _files(timeline, done.choice.instants)
+                files = timeline.states(done.choice.instants)
                 progress("archive", f"{len(done.choice.instants)} instants, {len(files)} files")
                 token_store.preserve(timeline, storage, done.choice.instants)
-                _write(target, folder, timeline, files, done)
+                _write(target, timeline, files, done)
                 transaction.check_claim()
                 _sweep_aux(target.table, done.choice.instants)
                 _delete(storage, timeline, files)
                 _settle_tokens(target)
             transaction.check_claim()
-            merged = merge(storage, folder, target.config)
-            done.merged = merged.names if merged else []
+            if target.config[MERGE_ENABLED]:
+                done.merged = archive.merge(*_merge_limits(target.config))
     return done
 
 
@@ -269,49 +163,19 @@ def _settle_tokens(target: ServiceTable) -> None:
     token_store.settle(storage, target.base_path, target.timeline, partial(rolled_back_instants, storage))
 
 
-def _files(timeline: Timeline, instants: Iterable[Instant]) -> list[Instant]:
-    """Every state of the instants that has a file, in the order of the instants and of their states."""
-    found: dict[tuple[str, Action], list[Instant]] = {}
-    for name in timeline.mtimes:
-        instant = timeline.layout.parse(name)
-        if instant is not None:
-            found.setdefault((instant.time, instant.comparable_action), []).append(instant)
-    return [
-        state
-        for instant in instants
-        for state in sorted(found[instant.time, instant.comparable_action], key=lambda item: item.state)
-    ]
-
-
-def _write(target: ServiceTable, folder: str, timeline: Timeline, files: list[Instant], done: _Done) -> None:
+def _write(target: ServiceTable, timeline: Timeline, files: list[Instant], done: _Done) -> None:
     """The archive file, of what is not in the newest one already: a run was killed before it deleted that."""
-    storage, utc = target.storage, target.props.timeline_utc
-    existing = archive_files(storage, folder)
-    known = _newest(storage, folder)
+    storage, archive = target.storage, target.table.log_archive
+    known = archive.newest()
     left = [instant for instant in files if instant not in known]
-    records = (
-        entry_record(
-            instant, timeline.read(instant, storage), format_millis(_changed_ms(timeline, instant), utc)
-        )
-        for instant in left
-    )
     done.num_files = len(files)
-    if not left:
-        return
-    data = encode_archive(records, target.config[BATCH])
-    version = max((archive_version(item.name) or 0 for item in existing), default=0)
-    for _ in range(_ATTEMPTS):
-        version += 1
-        try:
-            storage.create(f"{folder}/{archive_name(version)}", data)
-        except AlreadyExists:
-            continue
-        done.archive_file, done.bytes = archive_name(version), len(data)
-        return
-    raise TableError(
-        f"no free name for an archive file in {folder} after {_ATTEMPTS} tries; run one archiver at a time",
-        path=folder,
-    )
+    if left:
+        utc = target.props.timeline_utc
+        states = (
+            (item, timeline.read(item, storage), format_millis(_changed_ms(timeline, item), utc))
+            for item in left
+        )
+        done.archive_file, done.bytes = archive.append(states, target.config[BATCH], _ATTEMPTS)
 
 
 def _changed_ms(timeline: Timeline, instant: Instant) -> int:
@@ -355,7 +219,6 @@ def _archived(target: ServiceTable, timeline: Timeline) -> Callable[[Instant], b
     """The instants whose files a killed run has begun to delete. The archive is read only when the timeline
     has such an instant.
     """
-    folder = target.table.archive_folder
     known: set[Instant] | None = None
 
     def look(instant: Instant) -> bool:
@@ -364,16 +227,10 @@ def _archived(target: ServiceTable, timeline: Timeline) -> Callable[[Instant], b
         if any(timeline.has_state(Instant(instant.time, kind, State.REQUESTED)) for kind in actions):
             return False
         if known is None:
-            known = _newest(target.storage, folder)
+            known = target.table.log_archive.newest()
         return instant in known
 
     return look
-
-
-def _newest(storage: Storage, folder: str) -> set[Instant]:
-    """The instants in the newest archive file."""
-    existing = archive_files(storage, folder)
-    return {entry.instant for entry in read_file(storage, existing[-1].path)} if existing else set()
 
 
 def _metadata_compaction(target: ServiceTable) -> InstantTime | None:
@@ -388,12 +245,16 @@ def _metadata_compaction(target: ServiceTable) -> InstantTime | None:
     return done[-1].time if done else NO_TIME
 
 
-def _unmerged(target: ServiceTable, folder: str, names: Collection[str]) -> bool:
-    """Whether archive files have to be merged or repaired. `names` are those in their folder."""
-    if MERGE_PLAN_NAME in names:
+def _unmerged(target: ServiceTable) -> bool:
+    """Whether archive files have to be merged, or a merge was killed."""
+    archive = target.table.log_archive
+    if archive.has_merge_plan():
         return True
-    enabled: bool = target.config[MERGE_ENABLED]
-    return enabled and bool(candidates(archive_files(target.storage, folder), target.config))
+    return bool(target.config[MERGE_ENABLED] and archive.small_files(*_merge_limits(target.config)))
+
+
+def _merge_limits(config: Config) -> tuple[int, int]:
+    return config[MERGE_SMALL_FILE_LIMIT], config[MERGE_BATCH]
 
 
 def _check_no_metadata_table(target: ServiceTable) -> None:

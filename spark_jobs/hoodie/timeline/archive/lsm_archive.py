@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hoodie.errors import TableError
 from hoodie.format.names import instant_time
-from hoodie.storage import Storage
+from hoodie.storage import FileInfo, Storage
+from hoodie.timeline.archive.archive import Archive, ArchivedEntry, entry_record
 from hoodie.timeline.instant import Action, Instant, State, in_order
+from hoodie.timeline.layouts.two import TWO
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -30,6 +32,9 @@ _VERSION = "_version_"
 _MANIFEST = re.compile(r"manifest_(\d{1,18})", re.ASCII)
 _FILE = re.compile(r"\d+_\d+_\d+\.parquet", re.ASCII)
 _KEY = ("instantTime", "action")
+#: of so many instants the contents are held at once
+_BATCH = 100
+_Key = tuple[str, str]
 _Answer = TypeVar("_Answer")
 
 
@@ -41,7 +46,7 @@ class ArchivedContent:
     plan: bytes | None
 
 
-class LsmArchive:
+class LsmArchive(Archive):
     """The archived timeline in `folder`; each question reads the files that count then."""
 
     def __init__(self, storage: Storage, folder: str) -> None:
@@ -49,21 +54,37 @@ class LsmArchive:
         self._folder = folder
 
     def instants(self, after: str | None = None, before: str | None = None) -> list[Instant]:
-        """The instants that were requested between two times, both exclusive, by the time of their request;
-        those that are in several files, once. Without times all of them. Raises TableError.
-        """
+        """By the time of their request; those that are in several files, once."""
         found: set[Instant] = set()
         for group in self._read(_instants_of):
             found.update(item for item in group if item.is_after(after))
         return in_order(item for item in found if before is None or item.is_before(before))
 
-    def content(self, instant: Instant) -> ArchivedContent | None:
-        """What the files of an instant contained; None for one that is not archived. Raises TableError."""
-        wanted = (instant.time, instant.comparable_action.value)
-        found = self._read(lambda file: _content_of(file, wanted))
-        return next((item for item in found if item is not None), None)
+    def entries(self, containing: bytes | None = None) -> Iterator[ArchivedEntry]:
+        every = self.instants()
+        for at in range(0, len(every), _BATCH):
+            for instant, content in self.content(every[at : at + _BATCH]).items():
+                record = entry_record(instant, content.metadata or b"", instant.completion, TWO)
+                yield ArchivedEntry(instant, instant.completion, record)
 
-    def files(self) -> Mapping[str, int]:
+    def content(self, instants: Iterable[Instant]) -> dict[Instant, ArchivedContent]:
+        """What the files of instants contained; those that are not archived are left out. Raises TableError.
+
+        Each file of the archive is opened once, however many instants there are.
+        """
+        keys = {instant: (instant.time, instant.comparable_action.value) for instant in instants}
+        wanted = frozenset(keys.values())
+        found: dict[_Key, ArchivedContent] = {}
+        for contents in self._read(lambda file: _contents_of(file, wanted)):
+            found = {**contents, **found}
+        return {instant: found[key] for instant, key in keys.items() if key in found}
+
+    def files(self) -> list[FileInfo]:
+        counting = self._lengths()
+        listed = self._storage.list(self._folder)
+        return sorted((item for item in listed if item.name in counting), key=lambda item: item.name)
+
+    def _lengths(self) -> Mapping[str, int]:
         """The files that count, by name, with their lengths. Raises TableError when no manifest is readable.
 
         The manifest is the one that `_version_` names. Writers delete `_version_` before they create it
@@ -112,12 +133,12 @@ class LsmArchive:
         """The answers of all files that count, the newest first. A file that is gone was merged into another
         meanwhile, if the manifest has changed; then all is read again.
         """
-        files = self.files()
+        files = self._lengths()
         while True:
             try:
                 return [self._ask(name, files[name], question) for name in sorted(files, reverse=True)]
             except FileNotFoundError as error:
-                now = self.files()
+                now = self._lengths()
                 if now == files:
                     raise TableError(
                         f"the archived timeline in {self._folder} lacks a file that its manifest names "
@@ -169,13 +190,17 @@ def _instant(time: Any, action: Any, completion: Any) -> Instant:
     return replace(found, completion=instant_time(completion, "completion of the archive") or None)
 
 
-def _content_of(file: pq.ParquetFile, wanted: tuple[str, str]) -> ArchivedContent | None:
+def _contents_of(file: pq.ParquetFile, wanted: Collection[_Key]) -> dict[_Key, ArchivedContent]:
     times, actions = (file.read(columns=[name])[name].to_pylist() for name in _KEY)
-    at = next((row for row, key in enumerate(zip(times, actions, strict=True)) if key == wanted), None)
-    if at is None:
-        return None
+    keys: list[tuple[Any, Any]] = list(zip(times, actions, strict=True))
+    rows = {key: row for row, key in enumerate(keys) if key in wanted}
+    if not rows:
+        return {}
     columns = file.read(columns=["metadata", "plan"])
-    return ArchivedContent(columns["metadata"][at].as_py(), columns["plan"][at].as_py())
+    return {
+        key: ArchivedContent(columns["metadata"][row].as_py(), columns["plan"][row].as_py())
+        for key, row in rows.items()
+    }
 
 
 def _damaged(path: str, why: str) -> TableError:
