@@ -1,10 +1,9 @@
-"""What would fail a minute after Spark was started, found before: masters that can't work or don't answer,
-sources without files.
+"""Finds before Spark starts what would fail a minute later: masters that can't work or don't answer, sources
+without files. Standard library only.
 
-Settings with secrets for spark-submit: in a file, not on its command line, which `ps` shows.
-
-`--properties-file` replaces `conf/spark-defaults.conf`, so the file begins with what that one has, or the
-user's own file. Standard library only.
+It also writes settings with secrets for spark-submit into a file: `ps` would show its command line.
+`--properties-file` replaces `conf/spark-defaults.conf`. So the file begins with the content of that one, or
+of the user's own file.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
 """Kubernetes, by the REST API of its API server (/api/v1/namespaces/<name>/pods, Kubernetes' API reference).
 
-An application is its driver pod, whose label is the tag. The API server is asked with the credentials that
-spark-submit takes for the submission, by the same settings and files, which are read for each request:
-Kubernetes replaces tokens. A request with secrets is kept as a Secret of the tag's name, which the pod
-mounts; Spark would leave it where it uploads files.
-
-Credentials for Kubernetes' API server: those that spark-submit takes, by its settings and its files.
-
-A context of a kubeconfig, kubectl's file: the address of a cluster and the credentials of a user.
-
-Its form is that of Kubernetes' documentation (client-go's Config, v1). Commands that make credentials are not
-run (`exec`).
+- An application is its driver pod, whose label is the tag.
+- The credentials are those that spark-submit takes for the submission, by the same settings and files. They
+  are read for each request, because Kubernetes replaces tokens.
+- A request with secrets is a Secret of the tag's name, which the pod mounts. Spark would leave it where it
+  uploads files.
+- A context of a kubeconfig, kubectl's file, has the address of a cluster and the credentials of a user. Its
+  form is that of Kubernetes' documentation (client-go's Config, v1). Commands that make credentials are not
+  run (`exec`).
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
-"""Delivers the messages that a table's notes keep, oldest first, by one process at a time.
+"""The undelivered messages of a table's commits, and their delivery.
 
-Which callback the settings name.
-
-Messages that are not known to be delivered: a file each, `.hoodie/.aux/callbacks/<instant>.<action>.json`,
-which readers of the format ignore.
-
-A note is written right before its instant is published, and deleted once the message is delivered. So a kill
-at any point leaves the note of a commit that is there, and the next commit delivers it. The note of an
-instant that was withdrawn or rolled back goes when the next commit finds it. One process at a time delivers:
-it has the heartbeat `.hoodie/.aux/callbacks/sending/1`, which ends with the process.
-
-Delivers by hand what is kept of a table's messages.
+- A message is a file `.hoodie/.aux/callbacks/<instant>.<action>.json`, which readers of the format ignore.
+- The writer creates the file right before it publishes the instant, and deletes it after the delivery. A
+  kill at any point leaves the file of a published commit, and the next commit delivers it.
+- The file of an instant that was withdrawn or rolled back is deleted when the next commit finds it.
+- One process at a time delivers, the oldest message first. Its heartbeat is
+  `.hoodie/.aux/callbacks/sending/1`, which ends with the process.
+- The settings select the callback. A person may start the delivery by hand.
 """
 
 from __future__ import annotations

@@ -2,16 +2,13 @@
 
     records := count x ( int32 big-endian length | that many bytes: one record in Avro binary )
 
-`avro_frames` finds the records, `avro_decode` and `avro_encode` translate them, a part at a time: memory
-beyond the records and the rows themselves stays bounded. No Python code runs per record.
-
-Where the records of a log data block begin and end (format.md 8.4).
-
-The content is a chain of records, each an int32 big-endian length and as many bytes, so that a record's place
-follows from the one before it. To find them without a step of Python for each, many places of the data are
-searched for something that looks like a record's start, and the chains from all of them are followed side by
-side. A chain must arrive exactly at the start of the next one; where one does not, a guess was wrong and the
-records of this stretch are followed one after the other. The answer never depends on a guess.
+- `avro_decode` and `avro_encode` translate the records a part at a time. The memory beyond the records and
+  the rows themselves is bounded. No Python code runs per record.
+- A record's place follows from the record before it. To find the places without a step of Python per record,
+  this module searches many places of the data for something that looks like the start of a record. It
+  follows the chains from all of them at the same time.
+- A chain must arrive exactly at the start of the next chain. If it does not, a guess was wrong, and the
+  module follows the records of this stretch one after the other. The answer never depends on a guess.
 """
 
 from __future__ import annotations

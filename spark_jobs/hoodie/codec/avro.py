@@ -1,15 +1,13 @@
-"""One-record Avro container files, the form of Hudi's plans and metadata (format.md 2.3, 3.4), and single
-records without a container, as the archived timeline has them (11).
+"""Avro containers and single records; the only importer of fastavro.
 
-The only importer of fastavro. The schemas are Apache Hudi 0.15.0's, data files next to this module that are
-read on first use, also out of a zip; `java_strings` adds what Hudi's build adds to them. Full names are
-`org.apache.hudi.avro.model.<name>`.
-
-Avro object containers of any number of records, block by block (Avro 1.11 specification, "Object Container
-Files").
-
-Files are untrusted: a block may declare more records than it has bytes, or inflate to gigabytes. Arrow is
-imported for codecs that Python's library lacks only.
+- Containers of one record are the form of Hudi's plans and metadata (format.md 2.3, 3.4). The archived
+  timeline has single records without a container (format.md 11).
+- Containers of any number of records are read block by block (Avro 1.11 specification, "Object Container
+  Files"). Files are untrusted: a block may declare more records than it has bytes, or inflate to gigabytes.
+- The schemas are those of Apache Hudi 0.15.0, data files next to this module. They are read on first use,
+  also out of a zip. `java_strings` adds what Hudi's build adds to them. Full names are
+  `org.apache.hudi.avro.model.<name>`.
+- Arrow is imported only for codecs that Python's library lacks.
 """
 
 from __future__ import annotations

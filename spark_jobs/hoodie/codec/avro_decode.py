@@ -1,13 +1,12 @@
-"""Avro binary -> Arrow arrays: the same value of many records at once.
+"""Avro binary -> Arrow arrays: the same value of many records at once (Avro 1.11 specification, "Binary
+Encoding" and "Logical Types").
 
-`read` and `skip` move the cursors behind one value of every record. Where the items of an array or map begin
-is found in rounds: the first items of all lists together, then the second items, and so on; where only few
-lists go on, item by item. Then all items of all lists are read at once.
-
-Avro values without parts, read at many places at once into Arrow arrays.
-
-Avro 1.11 specification, "Binary Encoding" and "Logical Types". Numbers are read as words; texts are cut out
-of the data by Arrow, in one call for all of them.
+- `read` and `skip` move the cursors behind one value of every record.
+- Values without parts are read at many places at once. Numbers are read as words. Arrow cuts all texts out
+  of the data in one call.
+- The items of arrays and maps are found in rounds: the first items of all lists together, then the second
+  items, and so on. If only few lists continue, they are found item by item. All items of all lists are then
+  read at once.
 """
 
 from __future__ import annotations

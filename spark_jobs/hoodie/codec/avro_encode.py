@@ -1,11 +1,9 @@
-"""Arrow arrays -> Avro binary: the same value of many rows at once.
+"""Arrow arrays -> Avro binary: the same value of many rows at once (Avro 1.11 specification, "Binary
+Encoding" and "Logical Types").
 
-`write` puts one value of every row into a `Sink`. Lists are encoded over all their items at once: the items
-of one list lie side by side, so the lists' bytes are the items' with fewer bounds.
-
-Avro values without parts, written for many rows at once out of Arrow arrays.
-
-Avro 1.11 specification, "Binary Encoding" and "Logical Types".
+`write` puts one value of every row into a `Sink`. Values without parts are written out of Arrow arrays.
+Lists are encoded over all their items at once: the items of one list are adjacent, so the bytes of the lists
+are those of the items with fewer bounds.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Hash functions of the table format, computed for whole Arrow arrays at once.
+"""Hash functions of the table format for whole Arrow arrays, and even, repeatable splits of keys.
 
-Source: Apache Hudi 0.15.0 ``MurmurHash`` (a port of Hadoop's), format.md section 7. It differs from the
-published MurmurHash2 in its tail: the last one to three bytes are signed and counted from the end of the key.
-
-Even, repeatable splits of keys.
+The hash is that of Apache Hudi 0.15.0 ``MurmurHash`` (a port of Hadoop's), format.md section 7. It differs
+from the published MurmurHash2 in its tail: the last one to three bytes are signed and counted from the end
+of the key.
 """
 
 from __future__ import annotations

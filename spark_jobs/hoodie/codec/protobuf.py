@@ -1,10 +1,7 @@
 """Protocol Buffers, as far as HFiles have them: messages of numbers and bytes. Stdlib only.
 
-What is read is taken for forged: Damage is raised for bytes that end too soon.
-
-Unsigned numbers in 7 bits a byte, the lowest first, as Thrift and Protocol Buffers have them.
-
-Stdlib only. What is read is taken for forged.
+Unsigned numbers have 7 bits a byte, the lowest first, as in Thrift. The bytes are untrusted: the reader
+raises Damage for bytes that end too soon.
 """
 
 from __future__ import annotations

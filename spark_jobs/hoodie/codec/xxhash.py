@@ -1,7 +1,4 @@
-"""XXH32 (seed 0) of whole Arrow arrays: the 32-bit hash of the xxHash specification.
-
-XXH64, as the xxHash specification has it, of short texts.
-"""
+"""The hashes of the xxHash specification: XXH32 (seed 0) of whole Arrow arrays, XXH64 of short texts."""
 
 from __future__ import annotations
 

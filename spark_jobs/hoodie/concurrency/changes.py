@@ -1,6 +1,7 @@
-"""What an instant of the timeline does to rows and file groups, as far as writers at once compare it.
+"""The changes of one instant to rows and file groups, as far as writers at once compare them.
 
-New keys that two writers inserted at once: neither found the other's in the index.
+New keys are among them: two writers at once may insert the same key, and neither finds the other's in the
+index.
 """
 
 from __future__ import annotations

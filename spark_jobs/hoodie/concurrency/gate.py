@@ -1,17 +1,16 @@
 """Who may write a table, and when: the way of one writer, or of one service, to the table.
 
-`enter` makes the table this process's, repaired; `begin` takes the instant of a write; what is shown is
-published inside `publishing`; `leave` ends it all. A gate says nothing of how an instant is written: that is
-the order of a commit (hoodie.write.commit).
-
-Who is inside the lock of writers at once, on a storage that does not fence (`Storage.fences`): a process
-that sleeps there past the lock's expiry may change the table when it wakes up.
-
-So each puts `.hoodie/.aux/inside/<instant>` there, named as its heartbeat, once it has the lock; then it
-looks whether it still has it, and whether another one is inside. Of two, the later one finds the file, or the
-earlier one finds its lock lost. The later one waits until the other has left, or its heartbeat has ended;
-then it lets the next one that enters the table roll its write back, after which what it publishes does not
-stay (write.attempt). A service that sleeps there is in the way of none: its plan was known to all before.
+- `enter` takes the table for this process, repaired. `begin` takes the instant of a write. `publishing` is
+  the context in which an instant is published. `leave` ends it all.
+- The order of a commit, and so how an instant is written, is in hoodie.write.commit.
+- On a storage that does not fence (`Storage.fences`), a process that sleeps inside the lock of writers at
+  once past the lock's expiry may change the table when it wakes up.
+- So each writer that gets the lock creates `.hoodie/.aux/inside/<instant>`, named as its heartbeat. It then
+  checks that it still has the lock, and that no other writer has such a file.
+- Of two writers the later one finds the file, or the earlier one finds that it has lost the lock. The later
+  one waits until the other has left or the other's heartbeat has ended. The next process that enters the
+  table then rolls the other's write back, and what the other publishes afterwards does not stay.
+- A service that sleeps there blocks no other process, because its plan was on the timeline before.
 """
 
 from __future__ import annotations

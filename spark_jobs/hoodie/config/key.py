@@ -1,19 +1,15 @@
 """Settings: declared once, typed, validated all at once.
 
-A `Key` is declared in a `settings` module (hoodie.config.key). `Config` is an immutable view of the
-texts a user gave; `config[KEY]` is the typed value or the default. `Config.of` checks every given
-name and value in one go and raises one ConfigError that lists all problems.
-
-The modules that declare settings; a new one is named here.
-
-Settings are declared in the `settings` module of the package that uses them. These modules need the standard
-library only, so that a process knows all of them before it checks the first option.
-
-Settings that Apache Hudi 0.15.0 and 1.2.0 know, from hudi_settings.tsv beside this module.
-
-The file lists all of them, those that a Key declares here, too; `python -m scripts.hudi_settings` makes it
-from Hudi's own classes. A name that no Key declares has no effect here: where ignoring its value would lose
-rows, safety or what other systems get, `config.unsupported` refuses it, else it is a warning.
+- A `Key` is declared in the `settings` module of the package that uses it. `config[KEY]` is the typed value
+  or the default.
+- This module names the modules that declare settings. They need the standard library only, so that a process
+  has all of them before it checks the first option.
+- `Config` is an immutable view of the texts that a user gave. `Config.of` checks every name and value at
+  once. It raises one ConfigError that lists all problems.
+- hudi_settings.tsv lists all settings of Apache Hudi 0.15.0 and 1.2.0, those that a Key declares included.
+  `python -m scripts.hudi_settings` makes it from Hudi's own classes.
+- A name that no Key declares has no effect. If that would lose rows, safety or what other systems get,
+  `config.unsupported` refuses the name. Otherwise it is a warning.
 """
 
 from __future__ import annotations

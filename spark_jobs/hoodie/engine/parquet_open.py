@@ -1,16 +1,12 @@
-"""Parquet files are opened here, and what Arrow does not know of them is looked at.
+"""Opens Parquet files, and corrects what Arrow reads differently.
 
-An INT96 time is a number of microseconds, so that every year fits.
-
-Spark, Hive and Impala wrote times as INT96 by default: a Julian day and the nanoseconds of the day. Arrow
-reads INT96 as 64-bit nanoseconds by default, which wrap outside the years 1677 to 2262 without an error.
-Format: parquet-format, LogicalTypes.md and parquet.thrift, type INT96.
-
-An ENUM is a text in UTF-8 by its definition, and binary to Arrow.
-
-A file whose columns are encrypted may have a footer that is not. Behind such a footer its signature stands:
-a nonce of 12 bytes and a tag of 16 (parquet-format, Encryption.md). Arrow ends the process when it is asked
-about an encrypted column.
+- **INT96 times** are numbers of microseconds here, so that every year fits. Spark, Hive and Impala wrote
+  times as INT96 by default: a Julian day and the nanoseconds of the day. Arrow's default is 64-bit
+  nanoseconds, which wrap outside the years 1677 to 2262 without an error (parquet-format, LogicalTypes.md;
+  parquet.thrift, type INT96).
+- **ENUM** is a text in UTF-8 by its definition. Arrow reads it as binary.
+- **Encrypted columns**: Arrow ends the process when it opens one. The footer of such a file may be in plain
+  form. Behind it is then its signature: a nonce of 12 bytes and a tag of 16 (parquet-format, Encryption.md).
 """
 
 from __future__ import annotations

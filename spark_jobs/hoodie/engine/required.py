@@ -1,9 +1,7 @@
-"""Required fields below nullable values: where the value above is null, there is no value of theirs.
+"""Required fields below nullable values, and questions about Arrow types at any depth.
 
-An Arrow array may have a null there, and arrays that are read from Parquet or made of Spark's rows do.
-Arrow's Parquet writer refuses every null of a required field.
-
-Questions about Arrow types at any depth.
+A required field has no value if the value above it is null. An Arrow array may have a null there: arrays
+from Parquet or from Spark's rows do. Arrow's Parquet writer refuses every null of a required field.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Sessions of Spark, and what differs between their kinds (classic, Connect) and versions of pyspark.
+"""Sessions of Spark, and the differences between their kinds (classic, Connect) and versions of pyspark.
 
-File systems of Hadoop, by which Spark itself reads: what a session that lacks one is to be given.
+Spark reads by Hadoop's file systems. This module names what a session without one needs.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Engine on Spark DataFrames only (mapInArrow, repartition, persist), so that Spark Connect works too.
 
-Rows that take as much of a batch as their bytes do, where batches have a number of rows.
-
-Spark cuts batches by rows. In one plan some have thousands of small rows, and others blobs of which some tens
-fill the memory: a blob is followed by rows without a value.
+Spark cuts batches by the number of rows. In one plan some batches have thousands of small rows, and others
+have blobs of which some tens fill the memory. So this engine adds rows without a value after a blob: a blob
+then counts as many rows as its bytes need.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
-"""Where the local engine keeps what a step leaves for the next one: in memory up to a limit, then on disk.
+"""The results of a step of the local engine for the next one: in memory up to a limit, then on disk.
 
-Large values (binary columns) are kept apart from the rows that they belong to, which have a number for
-each: so rows are filtered, joined and ordered without reading a value, and a value is read when its row is
-used.
-
-What is on disk is in files without a name, one a spool. The system frees them with the process, however it
-ends.
+Large values (binary columns) are stored apart from their rows, which have a number for each. So rows are
+filtered, joined and ordered without a read of a value. A value is read when its row is used. Each spool has
+one file on disk without a name, which the system frees when the process ends.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
-"""Schema evolution: what incoming rows may change, and rows converted to a schema.
+"""Schema evolution: which changes incoming rows may make, and rows converted to a schema.
 
-Allowed (spec section 1; Apache Hudi 0.15.0 AvroSchemaCompatibility, AvroSchemaEvolutionUtils): new columns
-and struct fields, which become nullable, and widening int -> long -> float -> double and each of these to
-string, also inside structs, arrays and maps. Incoming columns narrower than the table's are widened without
-loss. Everything else is refused. Case matters in names; two names that differ in case only are refused.
-
-Values change as in Hudi (HoodieAvroUtils.rewriteRecordWithNewSchema): numbers become Java's text, and a float
-becomes the double with the same shortest text (0.1f -> 0.1).
-
-Type changes that schema-on-read evolution allows beyond widening (Apache Hudi 0.15.0 SchemaChangeUtils).
-
-Values change as in HoodieAvroUtils.rewriteRecordWithNewSchema: a number's or a text's decimal digits are
-rounded half up to the new scale.
+- **Allowed** (spec section 1; Apache Hudi 0.15.0 AvroSchemaCompatibility, AvroSchemaEvolutionUtils): new
+  columns and struct fields, which become nullable. Int widens to long, float, double, and each of these to
+  string, also inside structs, arrays and maps. Narrower incoming columns are widened without loss.
+- **Refused**: everything else. Case matters in names. Two names that differ in case only are refused.
+- **Schema-on-read evolution** allows more changes of types (Apache Hudi 0.15.0 SchemaChangeUtils).
+- **Values** change as in Hudi (HoodieAvroUtils.rewriteRecordWithNewSchema): numbers become Java's text. A
+  float becomes the double with the same shortest text (0.1f -> 0.1). Decimal digits of numbers and texts are
+  rounded half up to the new scale.
 """
 
 from __future__ import annotations

@@ -3,22 +3,20 @@
     data blocks, among them leaf indexes | meta blocks | intermediate indexes
     | what is read on opening: root index, index of meta blocks, file info | trailer
 
-What is in them is in `hfile_block`, `hfile_cells`, `hfile_index` and `hfile_trailer`; `hfile_writer` writes
-them. Not read: other codecs than gzip and none, encoded or encrypted blocks, tags, HBase's own bloom filters.
-
-The bytes are not trusted: sizes are checked before anything is read or decompressed, blocks have the keys
-that their index says, and what does not fit is a TableError that names the file and the block.
-
-What is looked up in sorted cells: keys, or ranges of keys; and which blocks can hold it.
-
-Indexes of HFiles (format.md 9.4): where blocks lie, and the key that each begins with.
+An index (format.md 9.4) has the place of each block, and the key with which it begins:
 
     root, meta      per block: offset int64 | stored int32 | length of the key, Hadoop's vint | key
     leaf,           blocks int32 | place of each entry behind these, and their end, int32 each | per block:
     intermediate    offset int64 | stored int32 | key
 
-The trailer counts the entries of the root and of the meta index. Keys are those of cells (of meta blocks:
-their names). Of more than one level, the root lists indexes: the leaf indexes list data blocks.
+- The trailer counts the entries of the root and of the meta index. Keys are those of cells, of meta blocks
+  their names. With several levels the root lists indexes, and the leaf indexes list data blocks.
+- A look-up takes keys, or ranges of keys, and finds the blocks that can have them.
+- `hfile_block` has the blocks, the file info and the trailer, `hfile_cells` the cells. `hfile_writer`
+  writes.
+- Not read: other codecs than gzip and none, encoded or encrypted blocks, tags, HBase's own bloom filters.
+- The bytes are untrusted. Sizes are checked before anything is read or decompressed, and blocks must have
+  the keys of their index. Anything else is a TableError that names the file and the block.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""Blocks of HFiles, version 3: a header, the content, and its checksums (format.md 9.2).
+"""Blocks and the end of HFiles, version 3 (format.md 9.2, 9.5, 9.6), and CRC-32C of many bytes at a time.
+
+A block is a header, the content, and its checksums:
 
     kind 8 bytes | stored int32 | size int32 | previous int64 | checksum 1 byte | chunk int32 | end int32
     | content | a checksum of every `chunk` bytes from the kind on, int32 each
 
-All numbers are big-endian. `size` is the content's as it is read, `stored` counts the compressed content and
-the checksums, `end` the header and the compressed content. `previous` is the place of the last block of the
-kind, or -1. Gzip has a checksum of the content of its own: of data blocks that begin as Java's gzip does that
-alone is computed.
-
-How an HFile ends: the file info, and the trailer of 4096 bytes (format.md 9.5, 9.6).
-
-CRC-32C (Castagnoli), many bytes at a time.
+- All numbers are big-endian.
+- `size` is the length of the content as it is read. `stored` counts the compressed content and the
+  checksums, `end` the header and the compressed content. `previous` is the place of the last block of the
+  kind, or -1.
+- The checksums are CRC-32C (Castagnoli). Gzip has a checksum of the content of its own. Only that one is
+  computed for data blocks that begin as Java's gzip does.
+- An HFile ends with the file info and the trailer of 4096 bytes.
 """
 
 from __future__ import annotations

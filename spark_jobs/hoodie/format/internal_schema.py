@@ -1,14 +1,13 @@
-"""A table's columns by id (format.md 3.10; Apache Hudi 0.15.0 InternalSchema, SerDeHelper).
+"""A table's columns by id (format.md 3.10; Apache Hudi 0.15.0 InternalSchema, SerDeHelper), and rows of
+older files in the names of the present schema.
 
-Schema-on-read evolution gives every column, struct field, array element, map key and map value an id that it
-keeps when it is renamed, moved or widened; an id is never used again. A table has a history of schemas: its
-files have the names and types of the newest schema that is no newer than they are.
-
-Rows of files of older schemas in the names of the table's present one (schema-on-read evolution).
-
-The columns of a file and of the table are matched by id. A column of the table that has no id in the file's
-schema is read by its name, as files may hold columns that are in no schema; where the file's schema gives
-the name to another column, it is null. What has an id that the table lost is not shown.
+- Schema-on-read evolution gives every column, struct field, array element, map key and map value an id. The
+  id stays the same after a rename, move or widening, and is never used again.
+- A table has a history of schemas. A file has the names and types of the newest schema that is no newer than
+  the file.
+- The columns of a file and of the table are matched by id. A column of the table without an id in the file's
+  schema is read by its name, as files may have columns that are in no schema. If the file's schema gives the
+  name to another column, it is null. A column whose id the table has lost is not returned.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
-"""Footers of Parquet files, looked at before Arrow parses them (parquet.thrift, "FileMetaData").
+"""Footers and page headers of Parquet files, checked before Arrow parses them (parquet.thrift,
+"FileMetaData", "PageHeader"). A table is untrusted (SECURITY.md).
 
-A table is untrusted (SECURITY.md). Arrow ends the process on some footers that are damaged when it is asked
-about their columns, and on schemas that are nested without end; so what is asked is read here.
-
-Page headers of Parquet files, looked at before pages are decoded (parquet.thrift, "PageHeader").
-
-A table is untrusted (SECURITY.md), and in Parquet few bytes can stand for many: a page of zeros compresses to
-nothing, one long text in a dictionary is every row's, a list of a billion equal values is a run. How much a
-column can become is in its page headers: what is decompressed, and how many values there are. From them
-follows how many rows can be decoded at a time within BATCH_BYTES. A page, or a list column of a row group,
-that is beyond MAX_BLOCK_BYTES is refused.
+- **Footers**: Arrow ends the process on some damaged footers when a caller reads their columns, and on
+  schemas that are nested without end. So this module reads the columns itself.
+- **Pages**: few bytes can stand for many. A page of zeros compresses to nothing, one long text in a
+  dictionary is every row's, a list of a billion equal values is a run. The page headers have the
+  decompressed size and the number of values. From them follows the number of rows that can be decoded at a
+  time within BATCH_BYTES.
+- **Refused**: a page, or a list column of a row group, beyond MAX_BLOCK_BYTES.
 """
 
 from __future__ import annotations

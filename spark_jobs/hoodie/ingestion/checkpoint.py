@@ -1,11 +1,12 @@
-"""How far the files of a source are in a table: texts in the extra metadata of the commit that took them.
+"""The checkpoint of a source of files: texts in the extra metadata of the commit, and the choice of new
+files.
 
-`deltastreamer.checkpoint.key` is Apache Hudi's, for its sources of files: the greatest modification time of
-the files that were taken, in epoch milliseconds. It can't tell files of one time apart, nor the sources of a
-table, so a key of our own says it exactly: the source, that time, and which files of it, and of a while
-before, were taken.
-
-Which files of a source are new, and which of them one run takes.
+- `deltastreamer.checkpoint.key` is Apache Hudi's, for its sources of files: the greatest modification time
+  of the files that were taken, in epoch milliseconds. It distinguishes neither files of one time nor sources
+  of a table.
+- So a key of this package has the exact state: the source, that time, and the files of that time, and of a
+  while before, that were taken.
+- From the checkpoint follow the new files of a source, and those that one run takes.
 """
 
 from __future__ import annotations

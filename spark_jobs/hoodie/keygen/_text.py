@@ -1,15 +1,16 @@
 """Columns as the texts Apache Hudi makes of them, and partition values as folder names.
 
-Value -> text is format.md section 6.3 (the Avro path of Apache Hudi 0.15.0: HoodieAvroUtils.getNestedFieldVal
-and toString of what it returns); escaping is section 4.3 (PartitionPathEncodeUtils).
-
-Floating-point numbers as Java's Double.toString and Float.toString write them.
-
-Plain notation from 1e-3 up to 1e7, else scientific with an E; always a digit after the point; the shortest
-digits that read back the same, at least two of them. Whole numbers below 2^63 keep all digits their binary
-precision may need, as the JDKs up to 18 (those Apache Hudi 0.15.0 runs on) write them. For a few other values
-those JDKs write one digit more than needed (JDK-4511638), JDK 19 and newer and this module don't: none
-between 1e-3 and 1e7 with up to 15 significant digits, so no price or measurement.
+- Value -> text is format.md section 6.3 (the Avro path of Apache Hudi 0.15.0:
+  HoodieAvroUtils.getNestedFieldVal and toString of what it returns). Escaping is section 4.3
+  (PartitionPathEncodeUtils).
+- Floating-point numbers are as Java's Double.toString and Float.toString write them: plain notation from
+  1e-3 up to 1e7, else scientific with an E. There is always a digit after the point. The digits are the
+  shortest that read back the same, at least two.
+- Whole numbers below 2^63 keep all digits that their binary precision may need, as the JDKs up to 18 write
+  them (those Apache Hudi 0.15.0 runs on).
+- For a few other values those JDKs write one digit more than needed (JDK-4511638). JDK 19 and newer and this
+  module do not. None of these values is between 1e-3 and 1e7 with up to 15 significant digits, so no price
+  or measurement is affected.
 """
 
 from __future__ import annotations

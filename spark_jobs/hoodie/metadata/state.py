@@ -1,11 +1,12 @@
-"""What a table's metadata table consists of, for people: reads listings and timelines only.
+"""The parts of a table's metadata table, for people, and its pending `indexing` instants. Reads listings and
+timelines only.
 
-Pending `indexing` instants of a table: indexes that are planned, or being built, beside writers.
-
-Apache Hudi's indexer names an index as begun in the table's properties, makes its file groups, fills them at
-the instant that its plan names, with three digits more, and then adds what was committed meanwhile and has no
-deltacommit in the metadata table. So whoever writes meanwhile puts the index's records of its own instants
-into those file groups. Ours (hoodie.services.index) has nothing in the metadata table until it is done.
+- An `indexing` instant is an index that is planned, or that an indexer builds while writers run.
+- Apache Hudi's indexer names an index as begun in the table's properties and makes its file groups. It fills
+  them at the instant of its plan, with three digits more. It then adds the commits of the meantime that have
+  no deltacommit in the metadata table.
+- So every writer of the meantime puts the index's records of its own instants into those file groups.
+- The indexer of this package (hoodie.services.index) has nothing in the metadata table until it is done.
 """
 
 from __future__ import annotations

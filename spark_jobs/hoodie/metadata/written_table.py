@@ -1,6 +1,6 @@
-"""A metadata table as a process has it that changes it: its timeline, its slices, its instants.
+"""A metadata table as the process has it that changes it: its timeline, its slices, its instants.
 
-When a metadata table is compacted, cleaned and archived (format.md 10.7).
+It also decides when the metadata table is compacted, cleaned and archived (format.md 10.7).
 """
 
 from __future__ import annotations

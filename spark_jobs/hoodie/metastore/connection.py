@@ -1,8 +1,7 @@
 """A connection to a Hive metastore, by the package thriftpy2, which is imported when one is made.
 
-What is called of the Thrift service of Hive's metastore, from 2.3 on: of locks, tables and partitions.
-
-Fields that a newer metastore has and that are not here are left out of what is sent back.
+The definitions are those of locks, tables and partitions in the Thrift service of Hive's metastore, from 2.3
+on. A request that sends an entry back lacks the fields of newer metastores that are not defined here.
 """
 
 from __future__ import annotations

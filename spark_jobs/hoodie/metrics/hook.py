@@ -1,6 +1,6 @@
-"""The hook that pushes figures of what was completed to a push gateway of Prometheus.
+"""The hook that pushes the figures of a completed instant to a push gateway of Prometheus.
 
-The figures of a completed instant, by Apache Hudi's names (its HoodieMetrics).
+The figures have the names of Apache Hudi's HoodieMetrics.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Queries as Arrow batches; DuckDB evaluates predicates.
-
-Change data as Arrow batches; DuckDB evaluates predicates.
-"""
+"""Queries and change data as Arrow batches; DuckDB evaluates predicates."""
 
 from __future__ import annotations
 

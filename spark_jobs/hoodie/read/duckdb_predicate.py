@@ -1,9 +1,8 @@
-"""Predicates that DuckDB evaluates: one expression on the columns of a row, and nothing else.
+"""Predicates that DuckDB evaluates: one expression on the columns of a row, and the tree of it.
 
-DuckDB's own parser takes a predicate apart before it is run: accepted are comparisons, AND, OR, NOT, IN,
-BETWEEN, CASE, casts, lambdas and the functions listed here, which compute a value from their arguments.
-
-A predicate's tree from DuckDB's own parser, whose answer is JSON (`json_serialize_sql`).
+DuckDB's own parser takes a predicate apart before it is run. Its answer is JSON (`json_serialize_sql`).
+Accepted are comparisons, AND, OR, NOT, IN, BETWEEN, CASE, casts, lambdas and the functions listed here,
+which compute a value from their arguments.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""SQL over tables, which DuckDB plans: it scans of each the columns and rows that the query needs.
+"""SQL over tables, which DuckDB plans: it scans the columns and rows of each table that the query needs.
 
-A table as a pyarrow Dataset, whose files are looked for when an engine scans it with its filter.
+A table is a pyarrow Dataset, whose files are found when an engine scans it with its filter.
 """
 
 from __future__ import annotations

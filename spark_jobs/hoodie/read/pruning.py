@@ -1,10 +1,12 @@
-"""What a predicate rules out before it is read: partitions, which are then not even listed, and files.
+"""What a predicate rules out before it is read: partitions, which are then not even listed, files, row
+groups.
 
-A partition's rows have the values of its path, whatever its files and logs hold, so that partitions are left
-out with their logs. What is known of a base file bounds the rows of a slice without logs only: a log updates
-rows of the file, and adds others. The engine still evaluates the whole predicate on what is left.
-
-Bounds of columns from the statistics in a Parquet file's footer, a row group at a time.
+- A partition's rows have the values of its path, whatever its files and logs contain. So partitions are left
+  out with their logs.
+- The statistics of a base file bound the rows of a slice without logs only. A log updates rows of the file,
+  and adds others.
+- Bounds of columns come from the statistics in a Parquet file's footer, a row group at a time.
+- The engine still evaluates the whole predicate on the remaining rows.
 """
 
 from __future__ import annotations

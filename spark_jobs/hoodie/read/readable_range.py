@@ -1,11 +1,10 @@
-"""What of a table's past can still be read: after cleaning, archiving, and while writes are in flight.
+"""The states of a table that queries can still read: after cleaning, archiving, and during writes in flight.
 
-Which files a table consisted of at a time, as far as its active timeline shows.
-
-What a clean took is not held against what later cleans say to have kept: policies change, and cleans are
-archived. Every state since the first commit of the active timeline follows from the commits before and after
-it: those up to the time name the files that they wrote, and those after it name what they rewrote or
-replaced, so that it was there before. Of groups that none of them names nothing was ever cleaned.
+The files of a state follow from the active timeline. The module ignores what later cleans record as their
+limit: policies change, and cleans are archived. Every state since the first commit of the active timeline
+follows from the commits before and after it. Those up to the time name the files that they wrote. Those
+after it name what they rewrote or replaced, which therefore existed before. A group that none of them names
+was never cleaned.
 """
 
 from __future__ import annotations

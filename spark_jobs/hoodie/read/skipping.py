@@ -1,24 +1,20 @@
-"""File slices without rows of an answer, by what is known of them before a file is opened.
+"""File slices without rows of an answer, found before a file is opened.
 
-In this order: when they were committed, then what the metadata table has: the statistics of columns, the
-bloom filters of keys, which base files without logs have, and the record index. What it can't say leaves
-slices in.
+- The order of the steps: commit times, then the metadata table with the statistics of columns, the bloom
+  filters of keys of base files without logs, and the record index. A predicate may name the record keys of
+  the answer.
+- A step that has no answer leaves slices in.
+- A row of a slice has values of its files only. So bounds of a column in all of them bound it in the slice.
+  A file without statistics bounds nothing.
 
-The record keys that rows of an answer can have, where a predicate names them.
+Statistics that this package wrote are certain (`ColumnStats.true`). Those of Apache Hudi are not always:
 
-Bounds of columns in file slices, by the statistics in the metadata table.
-
-A row of a slice has values of its files only, so that bounds of a column in all of them bound it in the
-slice; a file without statistics bounds nothing. What Apache Hudi writes is not always what it seems:
-
-- A row group that has no least and greatest value of a column has no part in those of its file, or that of
-  a zero: of floats where one is NaN (apache/hudi#18754), and of texts where one is long.
-- Where all values of a file count as nulls, it may have had no statistics; numbers are zero then.
-- Days before 1582-10-15 and times before 1900 may be counted by another calendar, and points in time in the
-  file's own unit.
-- Texts are compared by UTF-16 units where records of log files are merged, and may end with half a character.
-
-Statistics that were written here are what they seem (`ColumnStats.true`).
+- A row group without least and greatest value of a column has no part in those of its file, or that of a
+  zero: of floats if one is NaN (apache/hudi#18754), and of texts if one is long.
+- If all values of a file count as nulls, the file may have had no statistics. Numbers are zero then.
+- Days before 1582-10-15 and times before 1900 may follow another calendar, and points in time the file's own
+  unit.
+- Texts are compared by UTF-16 units if records of log files are merged, and may end with half a character.
 """
 
 from __future__ import annotations

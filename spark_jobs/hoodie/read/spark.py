@@ -1,15 +1,13 @@
-"""Queries as Spark DataFrames: files through Spark's own Parquet reader, with its filter push-down.
+"""Queries and change data as Spark DataFrames. Written against a session that the caller made; no pyspark
+import.
 
-Slices with logs, skeletons, and files of other column names are read by Python tasks. Written against a
-session that is passed in: pyspark is imported by the caller that made the session.
-
-The values of partition paths as Spark SQL, for files that Spark reads itself.
-
-A value is computed from the row's `_hoodie_partition_path`. A path for which that gives another value than
-`PathColumns` does, or which does not contain one, is named in the expression with its own. Names and values
-are written in hexadecimal: the name of a partition is no SQL.
-
-Change data as a DataFrame: Python tasks read it, file group by file group.
+- Spark's own Parquet reader reads files, with its filter push-down.
+- Python tasks read slices with logs, skeletons, files of other column names, and change data, file group by
+  file group.
+- The values of partition columns of files that Spark reads are Spark SQL, computed from the row's
+  `_hoodie_partition_path`. A path for which that differs from `PathColumns`, or which has no value, is named
+  in the expression with its own value.
+- Names and values are written in hexadecimal, so that the name of a partition is no SQL.
 """
 
 from __future__ import annotations

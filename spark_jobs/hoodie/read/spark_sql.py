@@ -1,15 +1,14 @@
-"""SQL over tables, which Spark plans: of slices that Python tasks merge they convert what the query needs.
+"""SQL over tables, which Spark plans: Python tasks convert only the columns of merged slices that the query
+needs.
 
-The query is planned over stand-ins, whose plan says which columns and rows it needs (`spark_plan`), and then
-over the tables. There, columns of merged slices that are not to be read are errors, which have a name: where
-the plan needs one after all, as Spark knows less of an error than of a column, it is read, too.
-
-Which columns and rows of tables a query needs, as Spark's own plan says it.
-
-The query is explained over stand-ins: files that are never read, whose columns have names with a mark of this
-query alone. The scans of the plan name the columns that they read and the filters that reach them. Spark
-writes values into filters without quotes; since no value has the mark, a filter's beginning is certain, and
-one whose end is not is left out.
+- Spark explains the query over stand-ins first: files that are never read, whose columns have names with a
+  mark of this query alone. The scans of the plan name the columns that they read and the filters that reach
+  them.
+- Spark writes values into filters without quotes. No value has the mark, so the beginning of a filter is
+  certain. A filter whose end is not certain is left out.
+- Spark then plans the query over the tables. Columns of merged slices that are not to be read are errors
+  with a name. If the plan needs one nevertheless, as Spark knows less of an error than of a column, it is
+  read too.
 """
 
 from __future__ import annotations

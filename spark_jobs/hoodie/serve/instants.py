@@ -1,15 +1,15 @@
 """The instants of a table as the page lists them, a page at a time, newest last.
 
-What a commit wrote is read once and kept: a completed instant's file never changes. Times: `start_ms` is the
-instant's wall clock in the timeline's own zone, as if it were UTC, so that the page needs no zones. Lengths
-are differences of modification times of the instant's files, which no zone touches: `elapsed_ms` from
-requested to completed (to now, if it is running), of which a table service's plan lay waiting for
-`waited_ms`; `duration_ms` is the work; `age_ms` is how old an unfinished one is. They are None where there is
-no end, and where the files do not have the times of the writes, as in a table that was copied.
+The list has what completed rollbacks removed, and the jobs at work on a table or waiting for it.
 
-What a completed rollback took back, by its file.
-
-The jobs at work on a table, and those that wait for it.
+- What a commit wrote is read once and cached: a completed instant's file never changes.
+- `start_ms` is the instant's wall clock in the timeline's own zone, as if it were UTC. So the page needs no
+  zones.
+- Lengths are differences of modification times of the instant's files, which do not depend on a zone.
+- `elapsed_ms` is the time from requested to completed, or to now for a running instant. `waited_ms` is the
+  part in which a table service's plan waited. `duration_ms` is the work. `age_ms` is the age of an
+  unfinished instant.
+- Lengths are None if there is no end, or if the files lack the times of the writes, as in a copied table.
 """
 
 from __future__ import annotations

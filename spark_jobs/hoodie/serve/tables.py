@@ -1,6 +1,6 @@
 """The allow-list, and one table as the page finds it.
 
-Looks at tables that end in time: a storage that hangs holds up its own table alone.
+A look at a table has a time limit, so that a storage that hangs delays its own table only.
 """
 
 from __future__ import annotations

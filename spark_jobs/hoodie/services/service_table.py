@@ -1,7 +1,4 @@
-"""The table a service works on, and its settings.
-
-The check of the cleaner's settings against the archiver's.
-"""
+"""The table a service works on and its settings, with the check of the cleaner's against the archiver's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Sources for the local engine: Parquet as a lazy dataset, large CSV and JSON files and tables as streams.
 
-The files of sources of text, each with the piece that reads its format.
+Each file of a source of text comes with the piece that reads its format.
 """
 
 from __future__ import annotations

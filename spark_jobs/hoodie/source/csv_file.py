@@ -1,6 +1,5 @@
-"""CSV files for the local engine: what their values are is decided here; Arrow parses them.
-
-What a text of CSV is: its options, and which texts are not CSV.
+"""CSV files for the local engine: this module decides which texts are CSV, by which options, and which
+values they have; Arrow parses them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Avro and ORC files: rows of each file are read where they are used, a block or stripe at a time.
 
-Avro files of other tools as Arrow batches, one a block.
+Avro files of other tools become Arrow batches, one a block.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Sources for the Spark engine. Written against a session that is passed in; no pyspark import.
+"""Sources for the Spark engine, also without the records that can't be written. Written against a session
+that the caller made; no pyspark import.
 
-Sources of the Spark engine without the records that can't be written. No pyspark import.
-
-Tasks part the rows, all columns at hand: Spark reads a record of text again for each choice of columns, and a
-value of a column that is left out is not known to be wrong.
+Tasks separate the bad records, with all columns at hand: Spark reads a record of text again for each choice
+of columns, and does not detect a wrong value in a column that is left out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""CSV and JSON sources of the Spark engine. No pyspark import.
+"""CSV and JSON sources of the Spark engine: their files as Spark finds them, and the columns in the names of
+their folders. No pyspark import.
 
-Files of a source as Spark finds them, and the columns in the names of their folders. No pyspark import.
-
-Spark leaves out files beside such folders, puts a folder's value into a column of the files, and gives such
-columns types of its own: here the rules are those of the local engine, and what Spark can't do is refused.
+Spark leaves out files next to such folders, puts a folder's value into a column of the files, and gives such
+columns its own types. This module applies the rules of the local engine, and refuses what Spark can't do.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""SQL over the rows of a source, before they are written: by DuckDB here, by Spark there; or a function
-(hoodie.source.transform).
+"""A transformation of the rows of a source, before they are written: SQL or a Python function.
 
-The text sees one table, `source`, and reaches nothing else in DuckDB.
-
-Python functions over the rows of a source, before they are written: batch by batch, on both engines.
+SQL is DuckDB's on the local engine, and Spark's on Spark. The text reads one table, `source`. In DuckDB it
+reaches nothing else. A function runs batch by batch on both engines.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The data source `hoodie`, as pyspark calls it: planning and commits in processes of their own beside the
-driver, which have no session; reading and staging in tasks.
+"""The data source `hoodie`, as pyspark calls it: reading and staging in tasks; planning and commits in
+separate processes on the driver's machine, which have no session.
 
-Filters that Spark pushes into a data source, as a predicate that leaves out partitions, files and row
-groups. Spark evaluates all of them on the rows that are left.
+Filters that Spark pushes down become a predicate that leaves out partitions, files and row groups. Spark
+evaluates all of them on the remaining rows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Streams of the data source `hoodie`, as pyspark 4.2 calls them: offsets, plans and commits in processes
-beside the driver, reading and staging in tasks.
+"""Streams of the data source `hoodie`, as pyspark 4.2 calls them: reading and staging in tasks; offsets,
+plans and commits in separate processes on the driver's machine.
 
-A commit of a batch runs in a process that did not make the tasks' writer, so that messages carry the stage.
-
-Offsets of streams: instants of commits, and the token of a batch that a stream writes.
+- Offsets are instants of commits. A batch that a stream writes has a token.
+- A commit of a batch runs in a process that did not make the tasks' writer, so messages have the stage in
+  them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""What a statement writes: an operation, and the SELECT of its rows in the columns of the table.
+"""The plan of a statement: an operation, and the SELECT of its rows in the columns of the table.
 
-Plans are pure: they are made of the statement and of the columns of target and source alone, in Spark's SQL.
-
-The table that a statement changes, as far as its plan depends on it.
+Plans are pure. They follow from the statement and from the columns of target and source alone, in Spark's
+SQL. Of the target a plan has only what it depends on.
 """
 
 from __future__ import annotations

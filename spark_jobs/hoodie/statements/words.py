@@ -1,6 +1,5 @@
-"""Which texts are statements, by their first word; no parser is needed for it.
-
-What a SQL text calls tables: tables of ours, and other rows.
+"""Which texts are statements, by their first word, and which tables or other rows a SQL text names. No
+parser is needed for it.
 """
 
 from __future__ import annotations

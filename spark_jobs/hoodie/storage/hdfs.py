@@ -1,19 +1,15 @@
 """HDFS, by WebHDFS, which name nodes and data nodes serve: `hdfs://`, `webhdfs://`, `swebhdfs://`.
 
-What a table needs and Hadoop's file system interface, so libhdfs, has not, WebHDFS has: a rename that
-replaces a file at once, or refuses to.
-
-A file that is created or replaced is written as a temporary sibling `.<name>.<random>.hoodie-tmp` and
-renamed, so that a reader sees all of it or nothing: a data node also completes a file whose writer died. An
-empty file is created under its own name. A temporary that `sweep_partial` took away fails its own write
-(Fenced).
-
-The answer to a request may be lost. What may be repeated is; of a rename, the content tells whether it was
-done.
-
-Where WebHDFS of a path's HDFS is: the settings of the call, Hadoop's configuration, or the path itself.
-
-Files of HDFS: read by ranges, written in one piece or in parts.
+- A table needs a rename that replaces a file at once, or refuses to. WebHDFS has it. Hadoop's file system
+  interface, and so libhdfs, has not.
+- The settings of the call, Hadoop's configuration, or the path itself say where WebHDFS of a path's HDFS is.
+- Files are read by ranges, and written in one piece or in parts.
+- A file that is created or replaced is written as a temporary sibling `.<name>.<random>.hoodie-tmp` and
+  renamed. So a reader sees all of it or nothing: a data node also completes a file whose writer died. An
+  empty file is created under its own name.
+- A temporary that `sweep_partial` removed fails its own write (Fenced).
+- The answer to a request may be lost. A request that may be repeated is repeated. For a rename the content
+  shows whether it was done.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The client of one bucket of an object store, by the package obstore: requests, retries, errors.
 
-Obstore repeats, with growing pauses and jitter, what failed by 429, 5xx or before it was sent. The client
-repeats what it leaves: a conditional PUT whose connection was reset, an answer that was cut off. Until the
-store has answered this process once it gets little time, so that a wrong endpoint, a wrong region or missing
-credentials show within seconds.
-
-What object stores refuse, as errors of this package: cause and next step, and nothing of what was sent.
+- Obstore repeats, with growing pauses and jitter, what failed by 429, 5xx or before it was sent. The client
+  repeats the rest: a conditional PUT whose connection was reset, an answer that was cut off.
+- Until the store has answered this process once, the client has little time. So a wrong endpoint, a wrong
+  region or missing credentials show within seconds.
+- Refusals of the store become errors of this package: with cause and next step, and without the request's
+  content.
 """
 
 from __future__ import annotations

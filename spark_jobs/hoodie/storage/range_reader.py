@@ -1,7 +1,4 @@
-"""Files that are read by ranges over a network.
-
-A file that is sent to a storage elsewhere while it is written.
-"""
+"""Files of a network: read by ranges, and sent to a storage elsewhere while they are written."""
 
 from __future__ import annotations
 

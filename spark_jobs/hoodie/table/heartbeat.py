@@ -1,11 +1,11 @@
 """Heartbeats: they distinguish a live writer from a dead one (format.md 14.4).
 
-`.hoodie/.heartbeat/<instant>`, rewritten every interval; Apache Hudi looks at the modification time only,
-so the content is free: ours contains the writer's process, its machine, its task run, and the silence after
-which it is dead. A heartbeat whose process is gone from this machine, or which this very process has stopped,
-is dead at once; any other is dead when it has missed `tolerable misses` intervals.
-
-Which process is which, across machines, containers and time.
+- `.hoodie/.heartbeat/<instant>` is rewritten every interval. Apache Hudi checks the modification time only,
+  so the content is free. It has the writer's process, its machine, its task run, and the silence after which
+  it is dead.
+- A heartbeat is dead at once if its process is gone from this machine, or if this very process has stopped
+  it. Any other is dead when it has missed `tolerable misses` intervals.
+- The identity of a process holds across machines, containers and time.
 """
 
 from __future__ import annotations

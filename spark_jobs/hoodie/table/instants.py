@@ -1,6 +1,5 @@
-"""The instants of a table as plain values, for people and for programs.
-
-What rollbacks, restores and savepoints on the timeline are of, for people.
+"""The instants of a table as plain values, for people and for programs, with the targets of rollbacks,
+restores and savepoints.
 """
 
 from __future__ import annotations

@@ -1,15 +1,14 @@
 """hoodie.properties, a table's persisted configuration (format.md 1; Apache Hudi 0.15.0 HoodieTableConfig).
 
-Stdlib only. Every change keeps at least one of `hoodie.properties` and `hoodie.properties.backup` whole
-and readable, for our readers and for Hudi's, wherever a process is killed:
+Stdlib only. At least one of `hoodie.properties` and `hoodie.properties.backup` is whole and readable during
+every change, for readers of this package and of Hudi, wherever a process is killed:
 
     create   folders in Hudi's order, then hoodie.properties as the last step
     update   recover -> read -> create the backup -> replace hoodie.properties -> verify -> delete the backup
     recover  hoodie.properties missing or torn: copy the backup over it; then delete the backup
 
 Hudi deletes hoodie.properties before it writes the new one; `Storage.write` replaces it atomically instead.
-
-Properties that come with a table and must not lead out of it, or run code (SECURITY.md).
+Properties come with a table: they must not lead out of it, or run code (SECURITY.md).
 """
 
 from __future__ import annotations

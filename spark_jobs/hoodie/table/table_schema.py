@@ -1,9 +1,8 @@
-"""A table's schema (format.md 3.1): the newest commit's, else the one it was created with.
+"""A table's schema (format.md 3.1), and the history of its columns in `.hoodie/.schema` (format.md 3.10).
 
-The history of a table's columns in `.hoodie/.schema` (format.md 3.10): read, and continued by a write.
-
-Every write of a table of schema-on-read evolution leaves a schemacommit that has the whole history. One
-counts when the commit of its instant is completed; the newest that counts is the table's.
+The schema is the newest commit's, else the one with which the table was created. Every write of a table of
+schema-on-read evolution leaves a schemacommit with the whole history. A schemacommit counts when the commit
+of its instant is completed. The table has the newest that counts.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
-"""The active timeline: a listing of its folder.
+"""The active timeline: one listing of its folder, and what was read of its files since.
 
-Stdlib only: a sensor loads it in milliseconds. Only the highest state of an instant is kept, as Apache
-Hudi does; the earlier states' files stay on storage.
-
-What one listing of a timeline's folder says, and what was read of its files since.
-
-Standard library only.
+Standard library only: a sensor loads it in milliseconds. Only the highest state of an instant counts, as in
+Apache Hudi. The files of the earlier states stay on storage.
 """
 
 from __future__ import annotations

@@ -1,19 +1,18 @@
-"""A map of texts to small JSON objects in a folder, which stays fast however much it contains.
+"""A map of texts to small JSON objects in a folder, which stays fast however much it contains, and the data
+interval of a commit, by its token. Standard library only.
 
-It is a tree. A node has facts (keys with values) and up to 16 children; a key belongs to the child that the
-next hexadecimal digit of its hash names. New facts go to the root, and a node that has too many of them hands
-them down, so that a look-up reads one node of each level, and a change mostly the root alone. Facts are only
-added, and two of one key become one (`merge`), in any order and as often as one likes.
-
-Nodes never change. The root is the one of the greatest number; a change makes new nodes, and then, by an
-exclusive create, the root of the next number, which shows it: of processes that change at once, one wins and
-the others begin anew. A kill before leaves nodes that nothing names, and one afterwards those that were
-replaced. Old roots stay for a while: a listing shows one of them at least. Standard library only.
-
-The data interval of a commit, by its token (timeline.tokens): `DAG/task/map index/start/end`.
-
-The token of a run without a data interval ends with its logical date. Partition keys and run ids have no
-order. Standard library only.
+- **The map is a tree.** A node has facts (keys with values) and up to 16 children. A key belongs to the
+  child that the next hexadecimal digit of its hash names.
+- **New facts** go to the root. A node with too many facts passes them down. So a look-up reads one node of
+  each level, and a change writes mostly the root alone.
+- **Facts are only added.** Two of one key become one (`merge`), in any order and any number of times.
+- **Nodes never change.** The root is the one of the greatest number. A change makes new nodes, and then, by
+  an exclusive create, the root of the next number, which shows it. Of processes that change at once, one
+  wins and the others begin again.
+- **A kill** before leaves nodes that nothing names, and one afterwards those that were replaced. Old roots
+  stay for a while: a listing shows one of them at least.
+- **A data interval** is in the token (timeline.tokens): `DAG/task/map index/start/end`. The token of a run
+  without one ends with its logical date. Partition keys and run ids have no order.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""Exactly once: the token of a commit, by which a write that is run again finds its own commit.
+"""Exactly once: the token of a commit, by which a repeated write finds its own commit. Standard library
+only.
 
-A write's token (DAG, task, map index, data interval) and a fingerprint of its source are texts in its
-commit's extra metadata, so that both are published in one step. Tokens of archived commits are in
-timeline.token_store. Standard library only.
-
-Which task run made a commit, by the commit's extra metadata.
-
-`airflow.run` names the run, `airflow.token` (hoodie.timeline.tokens) what the run stood for. Both are the
-text `<DAG>/<task>/<map index>/<what>`, where <what> is `run=<run id>`, `partition=<key>`, a date, or the
-start and the end of a data interval. A token that a user chose is any other text.
+- A write's token (DAG, task, map index, data interval) and a fingerprint of its source are texts in its
+  commit's extra metadata. So both are published in one step. Tokens of archived commits are in
+  timeline.token_store.
+- The extra metadata also names the task run that made a commit: `airflow.run` names the run, `airflow.token`
+  what the run stood for.
+- Both have the form `<DAG>/<task>/<map index>/<what>`. <what> is `run=<run id>`, `partition=<key>`, a date,
+  or the start and the end of a data interval. A token that a user chose is any other text.
 """
 
 from __future__ import annotations

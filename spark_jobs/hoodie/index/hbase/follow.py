@@ -1,26 +1,21 @@
-"""The index follows the table: what a commit changes is entered before it is published.
+"""The index follows the table: the changes of a commit are entered before it is published.
 
-An entry names the file group of a key; `HBaseIndex` reads that file's keys, so that an entry which is wrong
-costs time only. A key that the table has and HBase does not would be inserted again. Hence:
+An entry names the file group of a key. `HBaseIndex` reads that file's keys, so that a wrong entry costs time
+only. A key of the table that HBase lacks would be inserted again. Hence:
 
-- `prepare` enters the keys that a write or a clustering brings. An entry that counts is kept beside the new
-  one: a kill before the commit is published leaves both, and the record is where it was.
-- `published` takes out the keys that the commit deleted, and the entries that were kept.
-- A mark in HBase says of each instant that it is entered, and that `published` has done its part. Where a
-  completed instant has none (another index wrote it, Apache Hudi did, HBase's table is another one), `begin`
-  enters the keys of the file groups that it touched, or of all.
-- A rollback or a restore brings rows back, of which the entries may be gone: the keys of the file groups that
-  it touched are entered.
+- `prepare` enters the keys that a write or a clustering brings. The valid entry stays next to the new one. A
+  kill before the commit is published leaves both, and the record is where it was.
+- `published` removes the keys that the commit deleted, and the old entries.
+- A mark in HBase says of each instant that it is entered, and that `published` is done. A completed instant
+  may lack it: another index or Apache Hudi wrote it, or HBase's table is another one. `begin` then enters
+  the keys of the file groups that it touched, or of all.
+- A rollback or a restore brings rows back whose entries may be gone. The keys of the touched file groups are
+  entered.
 
-Rows of the index's table in HBase.
-
-The row key is the record key. Three columns are those of Apache Hudi: the file id, the partition path, and
-the instant of the commit that put the record there. Until the commit is published, a writer of this package
-keeps the entry that counted in three more.
-
-Rows whose keys begin with MARKS say which instants of the table the index follows.
-
-Record keys of a file slice, as far as they can be known without a look at its rows.
+The row key in HBase is the record key. Three columns are those of Apache Hudi: the file id, the partition
+path, and the instant of the commit that put the record there. Until the commit is published, three more
+columns have the previous entry. Rows whose keys begin with MARKS are the marks. The record keys of a file
+slice are found without a read of its rows, as far as that is possible.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Records of the partition `bloom_filters` (format.md 10.3): those in the footers of base files.
+"""The partition `bloom_filters` of the metadata table (format.md 10.3): its records and its look-up.
 
-Bloom filters of the record keys in base files, as the metadata table has them (format.md 10.3).
-
-Which base files may have some record keys, as the metadata table knows it: the range of a file's keys by
-the statistics of their column, then its bloom filter. No base file is opened.
+The records have the bloom filters in the footers of base files. The look-up finds the base files that may
+have some record keys: by the range of a file's keys, from the statistics of their column, then by its bloom
+filter. It opens no base file.
 """
 
 from __future__ import annotations

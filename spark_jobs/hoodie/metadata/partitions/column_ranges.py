@@ -1,17 +1,12 @@
-"""What is known of the values of a column in a file, as statistics in the metadata table say it.
+"""The bounds of the values of a column in a file, for statistics in the metadata table.
 
-Readers leave files out by it, so that bounds are true for every value, in the order of the values' bytes:
-no least value is greater than a value, NaN is greater than all other numbers, zeros are -0.0 below and 0.0
-above. Apache Hudi takes a column without bounds for one without values; so where a column's bounds are not
-known (`Unbounded`), the file must not have statistics at all.
-
-Bounds of a column of texts, by the statistics in a metadata table.
-
-Ranges of columns by the footer of a base file (Apache Hudi 0.15.0 ParquetUtils).
-
-Ranges of columns in the rows of one log file, while it is written (Apache Hudi 0.15.0 HoodieAppendHandle).
-
-Nested columns are left out: Apache Hudi has no bounds of them, and takes every map for null.
+- **True bounds**: readers leave files out by them. So no least value is greater than a value, in the order
+  of the values' bytes. NaN is greater than all other numbers. Zeros are -0.0 below and 0.0 above.
+- **No bounds**: Apache Hudi treats a column without bounds as one without values. So a file whose bounds of
+  a column are not certain (`Unbounded`) must not have statistics at all.
+- **Sources**: the footer of a base file (Apache Hudi 0.15.0 ParquetUtils), the rows of one log file during
+  its write (HoodieAppendHandle), and for columns of texts the statistics in a metadata table.
+- **Nested columns** are left out: Apache Hudi has no bounds of them, and treats every map as null.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Records of the partition `column_stats` (format.md 10.3): one of each column in each file.
+"""The partition `column_stats` of the metadata table (format.md 10.3): its records and its look-up.
 
-Statistics of columns in files, as the metadata table has them (format.md 10.3, COLUMN_STATS).
+A record has the statistics of one column in one file.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
-"""Records of the partition `files` (format.md 10.3, 10.5; Apache Hudi 0.15.0 HoodieTableMetadataUtil).
+"""The partition `files` of the metadata table (format.md 10.3, 10.5; Apache Hudi 0.15.0
+HoodieTableMetadataUtil): its records, and partitions and data files as it lists them.
 
-One record lists the partitions of the table. One of each partition that an action touched has the files that
-it made there, with their sizes, and those that it deleted; a reader merges it with earlier ones by name.
-
-Partitions and data files, as the metadata table lists them (format.md 10.3, FILES).
-
-A record is a partition, or the list of partitions, with names: each has a size, or says that the name was
-deleted. Of several records of a key, what later ones say counts; of several sizes of a file the greatest.
+- One record lists the partitions of the table. Each touched partition has a record with the files that the
+  action made there, with their sizes, and those that it deleted.
+- A reader merges the records of a key by name. Later records win. For several sizes of a file the greatest
+  wins.
 """
 
 from __future__ import annotations

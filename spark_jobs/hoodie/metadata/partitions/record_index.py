@@ -1,7 +1,6 @@
-"""Records of the partition `record_index`: the file group that each record of the table is in, by its key
-(format.md 10.3; Apache Hudi 0.15.0 HoodieMetadataPayload).
-
-Where records are, by the record index of the metadata table (format.md 10.3, RECORD_INDEX).
+"""The partition `record_index` of the metadata table (format.md 10.3; Apache Hudi 0.15.0
+HoodieMetadataPayload): its records and its look-up. A record has the file group of one record of the table,
+by its key.
 """
 
 from __future__ import annotations

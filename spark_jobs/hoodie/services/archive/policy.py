@@ -1,6 +1,5 @@
-"""Which instants may be archived, and what holds the others back (Hudi 0.15.0 HoodieTimelineArchiver).
-
-Commits that are in the archive.
+"""Which instants may be archived, and what holds the others back (Hudi 0.15.0 HoodieTimelineArchiver). It
+also reads which commits are in the archive.
 """
 
 from __future__ import annotations

@@ -1,13 +1,23 @@
-"""An archive job: the archive file first, then the instants' own files, in an order that survives a kill.
+"""An archive job, in an order that survives a kill, and its entry for the planner.
 
-1. a merge of archive files that was killed is finished or undone, 2. files that no commit reports go, with
-the markers that name them, 3. tokens of idempotent writes (timeline.token_store), 4. the archive file, whole
-or not at all, 5. what older releases left in `.aux`, 6. requested and inflight files, 7. completed files,
-oldest first, so that no instant ever looks as if it were pending, and none in the middle is missing, 8. the
-tokens of archived commits move into their index, 9. small archive files are merged. After a kill the
-next run finds instants that are archived already, in the newest archive file, and only deletes their files.
+1. A merge of archive files that was killed is finished or reverted.
+2. Files that no commit reports are deleted, with the markers that name them.
+3. Tokens of idempotent writes are stored (timeline.token_store).
+4. The archive file is written, whole or not at all.
+5. Files of older releases in `.aux` are deleted.
+6. Requested and inflight files are deleted.
+7. Completed files are deleted, oldest first, so that no instant ever looks pending, and none in the middle
+   is missing.
+8. The tokens of archived commits move into their index.
+9. Small archive files are merged.
 
-Archiving, as the planner knows it.
+After a kill the next run finds instants that the newest archive file already has, and only deletes their
+files.
+
+The merge of small archive files survives a kill too (format.md 11): `mergeArchivePlan`, which names the
+small files and the new one; the new file; the deletes of the small files; the delete of the plan. As long as
+all small files exist, the new one does not belong to the history. Once one of them is gone, the new one has
+them all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Archiving, described (services.description).
-
-An ArchiveResult for people.
-"""
+"""The description of archiving (services.description), and the text of its ArchiveResult."""
 
 from __future__ import annotations
 

@@ -1,16 +1,19 @@
-"""A clean's plan, made from a view of the table with what the table's services need of the past.
+"""A clean's plan, made from a view of the table (format.md 13.3; Apache Hudi 0.15.0 CleanPlanner).
 
-The file slices of one partition, and which of them can be deleted (format.md 13.3; Apache Hudi 0.15.0
-CleanPlanner).
+The slices of a file group that is not replaced. These always stay:
 
-Of a file group that is not replaced always stay: the newest slice; slices that a savepoint names a file of;
-slices that a pending compaction, log compaction or clustering will read, and those after them. Of the
-others are deleted, with base file, logs and change logs:
-  by commits and hours  those older than the earliest instant to retain, but the newest of these, which a
-                        query as of that instant reads
-  by versions           all but the newest n
-Replaced groups are deleted as a whole, where no savepoint and no pending plan needs them: once they were
-replaced before the earliest instant to retain; by versions at once.
+- the newest slice,
+- slices of which a savepoint names a file,
+- slices that a pending compaction, log compaction or clustering will read, and those after them.
+
+Of the others these are deleted, with base file, logs and change logs:
+
+- by commits and hours: those older than the earliest instant to retain, except for the newest of these,
+  which a query as of that instant reads,
+- by versions: all except for the newest n.
+
+A replaced group is deleted as a whole if no savepoint and no pending plan needs it. It must have been
+replaced before the earliest instant to retain; by versions it is deleted at once.
 """
 
 from __future__ import annotations

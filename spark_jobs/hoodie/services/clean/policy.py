@@ -1,13 +1,12 @@
-"""How much of a table's past the cleaner keeps, counted as Apache Hudi 0.15.0 does (CleanerUtils).
+"""How much of a table's past the cleaner retains, counted as Apache Hudi 0.15.0 does (CleanerUtils).
 
-Up to which commit a clean found nothing to delete.
-
-Such a clean leaves no instant, and the next one would look into all partitions again: after every commit to a
-table that only grows. `.hoodie/.aux/airflow-examined.json` lets it look where commits wrote since. Readers of
-the format ignore the file. Where it is missing or damaged all partitions are looked into; where it says too
-much, old files stay.
-
-The files that pending cleans will delete.
+- A clean that finds nothing to delete leaves no instant. The next one would search all partitions again,
+  after every commit to a table that only grows.
+- So `.hoodie/.aux/airflow-examined.json` has the commit up to which a clean found nothing. The next clean
+  searches only where later commits wrote.
+- Readers of the format ignore the file. If it is missing or damaged, all partitions are searched. If it has
+  a later commit than it should, old files stay.
+- The files that pending cleans will delete are read here too.
 """
 
 from __future__ import annotations

@@ -1,13 +1,16 @@
-"""A clean job, and what it reports.
+"""A clean job, its result, and its entry for the planner. Writers may work at the same time (format.md
+13.3).
 
-The execution of clean plans, of this package and of Apache Hudi, while writers may work (format.md 13.3).
+The job executes plans of this package and of Apache Hudi in these steps:
 
-1. `T.clean.requested` with the plan, 2. `T.clean.inflight`, a copy, 3. the files, 4. the folders of
-partitions in which nothing is left, 5. `T.clean`. A kill before 5 leaves a plan that the next run finishes:
-a file that is gone already counts as deleted. A file that can't be deleted is recorded, and the next plan
-has it again.
+1. `T.clean.requested` with the plan.
+2. `T.clean.inflight`, a copy.
+3. The files are deleted.
+4. The folders of partitions in which nothing remains are deleted.
+5. `T.clean`.
 
-Cleaning, as the planner knows it.
+A kill before 5 leaves a plan that the next run finishes: a file that is already gone counts as deleted. A
+file that cannot be deleted is recorded, and the next plan has it again.
 """
 
 from __future__ import annotations

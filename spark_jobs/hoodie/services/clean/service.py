@@ -1,7 +1,4 @@
-"""Cleaning, described (services.description).
-
-A CleanResult for people.
-"""
+"""The description of cleaning (services.description), and the text of its CleanResult."""
 
 from __future__ import annotations
 

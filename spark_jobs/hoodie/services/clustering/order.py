@@ -1,15 +1,13 @@
 """Sort keys of a clustering: the sort columns themselves, or one place on a curve through all of them.
 
-For a curve each column's values are numbers on a scale of cells. `direct` cells are of equal width between
-the least and the greatest value, `sample` cells hold about equally many rows (Apache Hudi's build methods;
-the numbers are our own). Of texts and binaries 8 bytes count, those behind what all values begin with. NaN
-come behind all other values, and nulls last.
-
-Space-filling curves: points of a grid, numbered so that neighbours on the curve are neighbours in the
-grid.
-
-Both take one array of cell numbers a dimension, each below 2 ** bits, and give a number below
-2 ** (bits * dimensions) a point. They work on blocks that fit the processor's cache.
+- For a curve each column's values are numbers on a scale of cells. `direct` cells have equal width between
+  the least and the greatest value. `sample` cells have about equally many rows. These are Apache Hudi's
+  build methods; the numbers are those of this package.
+- Of texts and binaries 8 bytes count, those after the common prefix of all values. NaN comes after all other
+  values, and nulls last.
+- A space-filling curve numbers the points of a grid so that neighbours on the curve are neighbours in the
+  grid. Both curves take one array of cell numbers a dimension, each below 2 ** bits. They give a number
+  below 2 ** (bits * dimensions) a point. They work on blocks that fit the processor's cache.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What a clustering does with buckets of consistent hashing: large ones are halved, small neighbours merged.
+"""Clustering of consistent hashing: large buckets are halved, small neighbours merged.
 
-As Apache Hudi 0.15.0 (BaseConsistentHashingBucketClusteringPlanStrategy), but buckets that are neither are
-written anew only where rows are to be sorted, and are not sorted so yet.
-
-What a task does with buckets of consistent hashing: a group's rows go to the buckets that it makes.
+As Apache Hudi 0.15.0 (BaseConsistentHashingBucketClusteringPlanStrategy). Other buckets are rewritten only
+if rows are to be sorted and are not sorted yet. In a task a group's rows go to the buckets that the task
+makes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""A clustering job, and what it reports.
+"""A clustering job, its result, and its entry for the planner.
 
-The execution of pending clustering plans, of this package and of Apache Hudi, while writers add to other
-file groups.
-
-Clustering, as the planner knows it.
+The job executes pending plans, of this package and of Apache Hudi, while writers add to other file groups.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Clustering, described (services.description).
-
-A ClusteringResult for people.
-"""
+"""The description of clustering (services.description), and the text of its ClusteringResult."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which partitions and file slices go into a clustering plan, and in which groups (Apache Hudi 0.15.0:
-PartitionAwareClusteringPlanStrategy, SparkSizeBasedClusteringPlanStrategy, ClusteringPlanPartitionFilter).
+"""When a clustering is due, and which partitions and file slices go into its plan, in which groups.
 
-When a clustering is due, counted as Apache Hudi 0.15.0 does (ClusteringPlanActionExecutor).
+As Apache Hudi 0.15.0: ClusteringPlanActionExecutor for the first, PartitionAwareClusteringPlanStrategy,
+SparkSizeBasedClusteringPlanStrategy and ClusteringPlanPartitionFilter for the others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The execution of pending compaction plans, of this package and of Apache Hudi, while writers may work.
 
-What a task does: one file slice, merged as a query reads it, into the group's next base file.
+A task takes one file slice, merges it as a query reads it, and writes the group's next base file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Compaction, described (services.description).
-
-A CompactionResult for people.
-"""
+"""The description of compaction (services.description), and the text of its CompactionResult."""
 
 from __future__ import annotations
 

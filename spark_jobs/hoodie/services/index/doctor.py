@@ -1,12 +1,8 @@
-"""What `hoodie doctor` says of a table's metadata table: does it agree with the table.
+"""The findings of `hoodie doctor` about a table's metadata table: does it agree with the table.
 
-A metadata table held against its table: the files that it lists against the folders, and its other indexes
-against what the data files say of themselves.
-
-Memory: the names of the table's files; of an index, the records of some files, and the keys of one of its
-file groups.
-
-Records of indexes compared with those that the data files would give now.
+The files that it lists are compared with the folders. The records of its other indexes are compared with
+those that the data files would give now. Memory: the names of the table's files; of an index, the records of
+some files, and the keys of one of its file groups.
 """
 
 from __future__ import annotations

@@ -1,18 +1,19 @@
-"""Indexes of a table's metadata table on request.
+"""Indexes of a table's metadata table on request: created, dropped, rebuilt, or built while writers run.
 
-A making has the table for itself: no writer, no service, and no plan that waits, since its files would be
-neither listed nor followed; `beside` has those that are made beside writers. Readers see an index once the
-table's properties name it, which is the last step of a making and the first one of a dropping; an index that
-is rebuilt is named as begun meanwhile, so that after a kill the next writer makes it
-(hoodie.write.participants.metadata_table).
-
-Indexes built beside writers: an `indexing` instant on the table's timeline, as of Apache Hudi's indexer.
-
-`schedule_indexing` puts the plan there. `execute_indexing` takes the table twice for a moment, for its list
-of files and at the end (hoodie.write.participants.metadata.async_indexer); writers go on in between. The
-plan stays `requested` until then, so that after a kill it waits as before, for this or for Apache Hudi's
-indexer. At the end: the inflight file, the indexes, their names in the table's properties, the completed
-instant. A kill between these leaves a plan that the same call finishes.
+- **Create and rebuild** have the table for themselves: no writer, no service, and no pending plan, since the
+  index would neither list nor follow its files.
+- **Visibility**: readers use an index once the table's properties name it. That is the last step of a create
+  and the first step of a drop.
+- **A rebuild** names its index as begun in the meantime, so that after a kill the next writer builds it
+  (hoodie.write.participants.metadata_table).
+- **Built while writers run**: an `indexing` instant on the table's timeline, as of Apache Hudi's indexer.
+  `schedule_indexing` puts the plan there.
+- `execute_indexing` takes the table twice for a moment, for its list of files and at the end
+  (hoodie.write.participants.metadata.async_indexer). Writers continue in between.
+- The plan stays `requested` until the end, so that after a kill it remains for this or for Apache Hudi's
+  indexer.
+- **The end** writes the inflight file, the indexes, their names in the table's properties, the completed
+  instant. A kill between these leaves a plan that the same call finishes.
 """
 
 from __future__ import annotations

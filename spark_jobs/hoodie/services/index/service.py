@@ -1,7 +1,4 @@
-"""The indexes of a table, described (services.description).
-
-An IndexResult for people.
-"""
+"""The description of the indexes of a table (services.description), and the text of its IndexResult."""
 
 from __future__ import annotations
 

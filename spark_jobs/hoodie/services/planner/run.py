@@ -1,8 +1,6 @@
-"""All services of a table, one after the other, and what each reports.
+"""All services of a table: what each would do now and why, the run of each in order, and its result.
 
-What each service of a table would do now, with the reason.
-
-The processes at work on a table, and the pending instants that no process works on.
+The plan also has the processes at work on the table, and the pending instants that no process works on.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Writes that have failed are rolled back, and leftovers swept.
+"""Rolls back failed writes and sweeps leftovers, on request; its entry for the planner.
 
-A write does the same before it begins (write.transaction); the repair reports what that will be.
-
-The repair of a table, as the planner knows it.
+A write does the same before it begins (write.transaction). The repair reports what that will be.
 """
 
 from __future__ import annotations

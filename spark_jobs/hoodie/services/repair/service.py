@@ -1,7 +1,4 @@
-"""The repair of a table, described (services.description).
-
-A RepairResult for people.
-"""
+"""The description of the repair of a table (services.description), and the text of its RepairResult."""
 
 from __future__ import annotations
 

@@ -1,18 +1,21 @@
-"""A restore job: the order that survives a kill, and what it reports.
+"""A restore job: which instants it rolls back and what forbids it (format.md 13.7), the order that survives
+a kill, the result, and restores that were begun, as the planner finishes them.
 
-1. `X.restore.requested` with the plan, 2. `X.restore.inflight`, 3. for each instant of the plan a rollback at
-an instant of its own (write.rollback), which takes it off the timeline, 4. `X.restore`, 5. the rollbacks' own
-files, also those of earlier rollbacks after the point, as Apache Hudi does. A kill before 4 leaves a pending
-restore: writers refuse the table, and the next restore to the same point, ours or Apache Hudi's, goes on with
-it. A kill after 4 leaves completed rollbacks, which change nothing any more.
+1. `X.restore.requested` with the plan.
+2. `X.restore.inflight`.
+3. For each instant of the plan a rollback at an instant of its own (write.rollback), which removes it from
+   the timeline.
+4. `X.restore`.
+5. The deletes of the rollbacks' own files, also of those of earlier rollbacks after the point, as Apache
+   Hudi does.
 
-The metadata table goes before 1, and is made again after 5 (hoodie.write.participants.metadata_table).
-Apache Hudi restores it, too, where it has files that are old enough, and then lists the folders. Made anew
-all of its indexes are right, whatever cleans and compactions came between, and no kill leaves it and the
-table apart.
-Which instants a restore takes back, and what stands in its way (format.md 13.7).
+A kill before 4 leaves a pending restore. Writers then refuse the table, and the next restore to the same
+point, of this package or of Apache Hudi, continues it. A kill after 4 leaves completed rollbacks, which
+change nothing.
 
-Restores that were begun, as the planner finishes them.
+The metadata table is deleted before 1 and rebuilt after 5 (hoodie.write.participants.metadata_table). Apache
+Hudi restores it if its files are old enough, and then lists the folders. After a rebuild all of its indexes are
+right, whatever cleans and compactions came between, and no kill leaves it and the table apart.
 """
 
 from __future__ import annotations

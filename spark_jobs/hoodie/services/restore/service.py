@@ -1,7 +1,4 @@
-"""The restore of a table, described (services.description).
-
-A RestoreResult for people.
-"""
+"""The description of the restore of a table (services.description), and the text of its RestoreResult."""
 
 from __future__ import annotations
 

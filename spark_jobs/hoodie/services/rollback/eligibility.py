@@ -1,10 +1,9 @@
 """What may be rolled back: a failed instant, or the newest completed commit (format.md 13.6).
 
-Whether the files of the table as of an earlier commit are still there, so that it can be restored.
-
-The metadata of a commit names, for each file group that it changed, the slice that it changed. The slices
-that the oldest changes after a point in time began with are those of that point; a group that was not changed
-since is as it was.
+The module also checks whether the files of an earlier commit still exist, so that the table can be restored
+to it. The metadata of a commit names the slice of each file group that it changed. The slices with which the
+oldest changes after a point in time began are those of that point. A group without a change since is as it
+was.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A rollback job: one instant that the user chose, and what it reports.
-
-What rollbacks change in files, by their plans.
-"""
+"""A rollback job: one instant that the user chose, its result, and the files that it changes, by its plan."""
 
 from __future__ import annotations
 

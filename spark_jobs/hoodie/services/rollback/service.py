@@ -1,6 +1,5 @@
-"""The rollback of one instant, described (services.description).
-
-RollbackResults and CancelResults for people.
+"""The description of the rollback of one instant (services.description), and the texts of RollbackResult and
+CancelResult.
 """
 
 from __future__ import annotations

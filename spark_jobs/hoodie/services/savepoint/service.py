@@ -1,7 +1,4 @@
-"""Savepoints, described (services.description).
-
-A SavepointResult for people.
-"""
+"""The description of savepoints (services.description), and the text of its SavepointResult."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The sync with a catalog, described (services.description).
-
-A SyncResult for people.
-"""
+"""The description of the sync with a catalog (services.description), and the text of its SyncResult."""
 
 from __future__ import annotations
 

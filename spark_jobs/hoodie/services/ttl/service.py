@@ -1,7 +1,4 @@
-"""Partition TTL, described (services.description).
-
-A TtlResult for people.
-"""
+"""The description of Partition TTL (services.description), and the text of its TtlResult."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""Operators: by the types of their operands, DuckDB's text and Spark's type of the result.
+"""Operators and casts: DuckDB's text and Spark's type of the result.
 
-Casts by (from type, to type): those of the list, those that Spark does by itself, and assignments.
+Operators are listed by the types of their operands, casts by (from type, to type): those of the list, those
+that Spark does by itself, and assignments.
 """
 
 from __future__ import annotations

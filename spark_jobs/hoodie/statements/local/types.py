@@ -1,8 +1,6 @@
-"""Types of Spark's SQL: of a column, and what several types have in common (ANSI mode).
-
-An expression in DuckDB's SQL with its type in Spark's, and how one is refused.
-
-Literals: their types as Spark reads them, and texts of days and instants.
+"""Types of Spark's SQL (ANSI mode): of columns, of expressions in DuckDB's SQL, of literals; the common type
+of several types; how an expression is refused. Literals have the types that Spark reads, also texts of days
+and instants.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""A catalog that a table is entered in: what a sync asks of it, and the catalogs that there are.
-
-What a sync changes of an entry that a catalog has. Pure.
+"""The protocol of a catalog that a table is entered in, the catalogs that exist, and the changes that a sync
+makes to an entry. The changes are pure.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""What a catalog should have of a table (Apache Hudi 0.15.0 HiveSyncTool, HMSDDLExecutor,
-SparkDataSourceTableUtils). Pure: nothing is asked, nothing is changed.
+"""The entry that a catalog should have of a table. Pure: it neither reads nor changes the catalog.
 
-Types of columns for Hive and for Spark (Apache Hudi 0.15.0 HiveSchemaUtil, Parquet2SparkSchemaUtils).
-
-Values of partition columns from a partition path, by the names of Apache Hudi's extractors.
-
-Each is a function of the path; it raises ValueError for a path of another form.
+- As Apache Hudi 0.15.0: HiveSyncTool, HMSDDLExecutor, SparkDataSourceTableUtils.
+- Types of columns for Hive and for Spark are those of HiveSchemaUtil and Parquet2SparkSchemaUtils.
+- The extractors of partition columns have Apache Hudi's names. Each is a function of the partition path. It
+  raises ValueError for a path of another form.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""One sync of a table with a catalog: every entry is compared with what the table is, and mended.
+"""One sync of a table with a catalog: it compares every entry with the table and corrects it.
 
-The newest commit is noted in an entry (`last_commit_time_sync`) once all else of it is done: a sync that ends
-in between is repeated from where the last one was. Two syncs at once do the same work twice, and no harm.
-
-Which partitions a sync looks at: those of the commits since the last one, or all.
+- An entry gets the newest commit (`last_commit_time_sync`) after all other changes of it. A sync that ends
+  earlier is repeated from where the last one was. Two syncs at once do the same work twice, without harm.
+- The sync covers the partitions of the commits since the last one, or all.
 """
 
 from __future__ import annotations
