@@ -52,6 +52,10 @@ _CHANGES_ROWS: dict[str, tuple[tuple[str, ...], str]] = {
         "partition and would put rows where they are not looked for; set hoodie.bucket.index.num.buckets, or "
         "with hoodie.index.bucket.engine=CONSISTENT_HASHING, have a clustering split large buckets",
     ),
+    "hoodie.combine.before.delete": (
+        ("true", "false"),
+        "expected true or false; a key is deleted once, and counted once, either way",
+    ),
     "hoodie.datasource.write.reconcile.schema": (
         ("false",),
         "set hoodie.write.set.null.for.missing.columns=true for rows that lack columns",
@@ -127,6 +131,10 @@ _CHANGES_SAFETY: dict[str, tuple[tuple[str, ...], str]] = {
         ("eager", "lazy"),
         "the next write rolls back what failed, once its heartbeat has ended",
     ),
+    "hoodie.index.hbase.security.authentication": (
+        ("simple",),
+        "the Thrift server is asked without Kerberos; leave it out",
+    ),
     "hoodie.metaserver.enabled": (("false",), "the timeline is read from the table's storage"),
     "hoodie.partition.ttl.inline": (("false",), "run `hoodie ttl` after the writes"),
     "hoodie.partition.ttl.strategy.class": ((), "name it by hoodie.partition.ttl.management.strategy.type"),
@@ -168,6 +176,10 @@ _CHANGES_WHAT_OTHERS_SEE: dict[str, tuple[tuple[str, ...], str]] = {
     "hoodie.datasource.hive_sync.create_managed_table": (
         ("false",),
         "Hive would delete the files with the entry; entries are external tables",
+    ),
+    "hoodie.datasource.hive_sync.mode": (
+        ("hms",),
+        "sync speaks with the metastore itself; expected hms",
     ),
     "hoodie.datasource.hive_sync.recreate_table_on_error": (
         ("false",),

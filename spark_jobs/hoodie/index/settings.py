@@ -68,13 +68,6 @@ def _share(text: str) -> float:
     return share
 
 
-def _simple(text: str) -> str:
-    name = text.strip().lower()
-    if name != "simple":
-        raise ValueError("the Thrift server is asked without Kerberos; leave it out")
-    return name
-
-
 def _own_class(text: str) -> str:
     name = text.strip()
     if ":" not in name:
@@ -239,13 +232,6 @@ HBASE_ROLLBACK_SYNC = bool_key(
     False,
     f"{_HBASE}when a write is rolled back, take out of HBase what it had entered, for Apache Hudi's writers "
     "and to save space: this scans HBase's table. Writers of this package need it not.",
-    group="index",
-)
-HBASE_AUTHENTICATION: Key[str] = Key(
-    "hoodie.index.hbase.security.authentication",
-    "simple",
-    f"{_HBASE}kerberos is refused.",
-    _simple,
     group="index",
 )
 

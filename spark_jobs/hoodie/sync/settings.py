@@ -19,12 +19,6 @@ def _properties(text: str) -> Mapping[str, str]:
     return found
 
 
-def _mode(text: str) -> str:
-    if text.strip().lower() != "hms":
-        raise ValueError("sync speaks with the metastore itself; expected hms")
-    return "hms"
-
-
 class Tool(enum.Enum):
     """The catalogs; each is also named by the class of Apache Hudi that syncs with it."""
 
@@ -95,13 +89,6 @@ URIS: Key[str] = Key(
     "thrift://localhost:9083",
     "Servers of the metastore, `thrift://host:9083`, several with commas: the first that answers is used.",
     str.strip,
-    group="sync",
-)
-MODE: Key[str] = Key(
-    "hoodie.datasource.hive_sync.mode",
-    "hms",
-    "hms: by the metastore's own service. (Apache Hudi also has jdbc, its default, and hiveql.)",
-    _mode,
     group="sync",
 )
 DATABASE = str_key(

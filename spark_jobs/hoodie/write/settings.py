@@ -96,12 +96,6 @@ COMBINE_BEFORE_INSERT = bool_key(
     "De-duplicate the batch before insert, bulk_insert and insert_overwrite. Unset: where rows whose key is "
     "stored are dropped or refused.",
 )
-COMBINE_BEFORE_DELETE = bool_key(
-    "hoodie.combine.before.delete",
-    True,
-    "De-duplicate the keys of a delete. The table is the same either way: a key is deleted once, and counted "
-    "once.",
-)
 ALLOW_OUT_OF_ORDER = bool_key(
     "hoodie.write.allow.out.of.order",
     False,

@@ -220,3 +220,12 @@ def test_a_key_is_deleted_once(tmp_path: Path, kind: str, combine: bool) -> None
     result = write(table, "delete", options, ("a", 1, ""), ("a", 1, ""))
     assert (result.num_deletes, result.warnings) == (1, [])
     assert values(table, "val") == ["y"]
+
+
+@pytest.mark.parametrize("combine", ["yes", "1"])
+def test_other_values_of_a_setting_without_effect_are_refused(tmp_path: Path, combine: str) -> None:
+    table = tmp_path / "t"
+    options = {**made(table, "COPY_ON_WRITE", ("a", 1, "x")), COMBINE_DELETE: combine}
+    with pytest.raises(ConfigError, match="expected true or false"):
+        write(table, "delete", options, ("a", 1, ""))
+    assert values(table, "val") == ["x"]
