@@ -1,4 +1,4 @@
-"""CleanOperator and ArchiveOperator: on the worker in a process of their own, or by spark-submit."""
+"""Jobs on the worker in a process of their own, by CleanOperator, and HiveSyncOperator with AWS Glue."""
 
 from __future__ import annotations
 
@@ -11,41 +11,28 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import fields
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.sdk import DAG
 
-import airflow_hoodie
 import hoodie
-from airflow_hoodie.backfill import WAIT_FOR_WRITER
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
-    HoodieConflictError,
     HoodieJobError,
     HoodieJobKilledError,
     HoodieTableNotFoundError,
 )
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.job_output import JobOutput
-from airflow_hoodie.operators import base
-from airflow_hoodie.operators.services import ArchiveOperator, CleanOperator, HiveSyncOperator
+from airflow_hoodie.operators.services import CleanOperator, HiveSyncOperator
 from airflow_hoodie.table import HoodieTable
-from hoodie.config.key import Config
-from hoodie.services.archive.run import ArchiveResult
-from hoodie.services.clean.run import CleanResult
-from hoodie.storage.local import LocalStorage
-from hoodie.table.handle import Table, TableRef
-from hoodie.write.transaction import Transaction
 from tests.support.glue import SECRETS, Glue
 
-from .conftest import FakeSubmit, run_jobs_here
+from .conftest import run_jobs_here
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 FEW = {
@@ -72,40 +59,6 @@ def table(tmp_path: Path) -> HoodieTable:
 def run(task: Any) -> dict[str, Any]:
     result: dict[str, Any] = task.execute(context={})
     return json.loads(json.dumps(result))  # type: ignore[no-any-return]
-
-
-@pytest.mark.full
-def test_a_clean_on_the_worker(table: HoodieTable, logged: Callable[[], str]) -> None:
-    before = len(list(Path(table.path).glob("*.parquet")))
-    result = run(CleanOperator(task_id="clean", table=table, options=FEW))
-    assert set(result) == {item.name for item in fields(CleanResult)} - {"files"}
-    assert (result["status"], result["num_files"], result["partitions"]) == ("cleaned", 3, [""])
-    assert len(list(Path(table.path).glob("*.parquet"))) == before - 3
-    said = logged()
-    assert f"Cleaned orders, {result['instant']}: 3 files in 1 partition" in said
-    assert "[clean] instant" in said
-    again = run(CleanOperator(task_id="clean", table=table, options=FEW))
-    assert (again["status"], again["cleaned"]) == ("skipped", [])
-    assert "Nothing to do for orders: no clean is due" in logged()
-
-
-@pytest.mark.full
-def test_scheduled_and_executed_apart(table: HoodieTable, logged: Callable[[], str]) -> None:
-    planned = run(CleanOperator(task_id="plan", table=table, mode="schedule", options=FEW))
-    assert (planned["status"], planned["pending"]) == ("scheduled", [planned["scheduled"]])
-    done = run(CleanOperator(task_id="clean", table=table, mode="execute"))
-    assert done["cleaned"] == [planned["scheduled"]]
-    assert f"Scheduled clean {planned['scheduled']} of orders: 3 files" in logged()
-
-
-@pytest.mark.full
-def test_archiving_on_the_worker(table: HoodieTable, logged: Callable[[], str]) -> None:
-    result = run(ArchiveOperator(task_id="archive", table=table, options=FEW))
-    assert set(result) == {item.name for item in fields(ArchiveResult)}
-    assert (result["status"], len(result["archived"]), result["num_files"]) == ("archived", 3, 9)
-    assert len(hoodie.instants(table.path, archived=True)) == 3
-    assert "Archived 3 instants (9 files) of orders into" in logged()
-    assert run(ArchiveOperator(task_id="archive", table=table, options=FEW))["status"] == "skipped"
 
 
 @pytest.mark.full
@@ -194,26 +147,10 @@ def test_it_needs_no_spark_connection_and_no_home_folder(
     assert run(CleanOperator(task_id="clean", table=table, options=FEW))["status"] == "cleaned"
 
 
-def test_errors_are_told_apart(table: HoodieTable, tmp_path: Path, jobs_here: None) -> None:
+def test_a_table_that_is_not_there(tmp_path: Path, jobs_here: None) -> None:
     other = HoodieTable(name="none", path=str(tmp_path / "none"), record_keys="id")
     with pytest.raises(HoodieTableNotFoundError, match="none"):
         run(CleanOperator(task_id="clean", table=other))
-    options = {**FEW, "hoodie.keep.max.commits": 2}
-    with pytest.raises(HoodieConfigurationError, match=r"keep.min.commits=2 must be less than"):
-        run(ArchiveOperator(task_id="archive", table=table, options=options))
-    with Transaction(Table(TableRef(table.path), LocalStorage()), Config.of({}), True) as writer:
-        writer.begin()
-        with pytest.raises(HoodieConflictError, match="another writer is at work"):
-            run(ArchiveOperator(task_id="archive", table=table, options=FEW, wait_for_writer=None))
-
-
-def test_what_is_wrong_fails_when_the_dag_is_read(table: HoodieTable) -> None:
-    with pytest.raises(HoodieConfigurationError, match="engine is 'flink'; use one of local, spark"):
-        CleanOperator(task_id="clean", table=table, engine="flink")
-    with pytest.raises(HoodieConfigurationError, match="mode is 'all'; use one of schedule, execute, run"):
-        CleanOperator(task_id="clean", table=table, mode="all")
-    with pytest.raises(HoodieConfigurationError, match="contradicts"):
-        ArchiveOperator(task_id="archive", table=table, options={"hoodie.table.name": "x"})
 
 
 def test_a_worker_without_the_packages(table: HoodieTable, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,40 +161,6 @@ def test_a_worker_without_the_packages(table: HoodieTable, monkeypatch: pytest.M
     )
     with pytest.raises(HoodieConfigurationError, match=r"no fastavro, pyarrow.*airflow-hoodie\[local\]"):
         run(CleanOperator(task_id="clean", table=table))
-
-
-@pytest.mark.parametrize(("kind", "job"), [(CleanOperator, "clean"), (ArchiveOperator, "archive")])
-def test_by_spark_submit(
-    kind: Any, job: str, fake: FakeSubmit, table: HoodieTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(base, "job_script", lambda: tmp_path / "jobs" / "run.py")
-    fake.body(f'say("RESULT", {{"operation": "{job}", "status": "skipped", "reason": "nothing"}})')
-    task = kind(
-        task_id=job, table=table, options=FEW, engine="spark", master="local[2]",
-        spark_binary=str(fake.path), name="n",
-    )  # fmt: skip
-    assert run(task)["reason"] == "nothing"
-    args = fake.call()["args"]
-    assert args[args.index("--request") - 1] == str(tmp_path / "jobs" / "run.py")
-    assert fake.request() == {
-        "table": table.path,
-        "operation": job,
-        "options": {WAIT_FOR_WRITER: "3600000", **table.options_for(job, FEW)},
-        **({"mode": "run"} if job == "clean" else {}),
-    }
-
-
-def test_templates_reach_the_job(table: HoodieTable, tmp_path: Path, jobs_here: None) -> None:
-    declared = HoodieTable(name="orders", path=f"{tmp_path}/{{{{ params.name }}}}", record_keys="id")
-    options = {**FEW, "hoodie.cleaner.commits.retained": "{{ params.kept }}"}
-    with DAG("d", start_date=START, params={"name": "orders"}) as dag:
-        task = CleanOperator(task_id="clean", table=declared, mode="{{ params.mode }}", options=options)
-    params = {"name": "orders", "kept": "1", "mode": "schedule"}
-    ti: Any = SimpleNamespace(dag_id="d", task_id="clean", run_id="manual__1", map_index=-1)
-    task.render_template_fields({"params": params, "dag": dag, "task": task, "ti": ti})
-    assert run(task)["status"] == "scheduled"
-    for name in (*task.template_fields, *task.template_fields_renderers):
-        assert hasattr(task, name), name
 
 
 #: instead of the job: says its process id and that of a child, and waits
@@ -382,11 +285,6 @@ print("HOODIE_RESULT:" + nonce, json.dumps({"seen": os.environ["SEEN"]}))
     )
     assert HoodieLocalHook("clean", env_vars={"SEEN": 7}).run({})["seen"] == "7"
     assert "SEEN" not in os.environ
-
-
-def test_the_short_names() -> None:
-    assert airflow_hoodie.CleanOperator is CleanOperator
-    assert airflow_hoodie.ArchiveOperator is ArchiveOperator
 
 
 def test_texts_of_a_table_begin_no_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:

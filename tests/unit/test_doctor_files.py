@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import hoodie
@@ -13,7 +14,7 @@ from hoodie.cli import doctor
 from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding
 from hoodie.table.doctor import check_table
 from hoodie.timeline.time import InstantTime
-from tests.support.cli import said
+from tests.support.cli import Run, said
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import OPTIONS
 
@@ -134,3 +135,19 @@ def test_tables_of_apache_hudi(golden_tables: Path, tmp_path: Path, bundle: str)
     halve(log)
     [finding] = findings(copy)
     assert (finding.status, log.name in finding.text) == (ERROR, True)
+
+
+@pytest.mark.full
+def test_what_it_says_of_indexes(run: Run, tmp_path: Path) -> None:
+    table = str(tmp_path / "orders")
+    options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.index.bloom.num_entries": 100}
+    hoodie.write_table(pa.table({"id": ["a"], "n": [1]}), table, options=options)
+    hoodie.index_table(table, "create", "files")
+    code, out, _ = run("doctor", "--table", table)
+    assert "it lists the files that are there" in out
+    [file] = Path(table).glob("*.parquet")
+    file.rename(file.with_name("away"))
+    code, out, _ = run("doctor", "--table", table)
+    assert code == 1
+    assert f"{file.name} is listed, and not there" in out
+    assert f"hoodie index rebuild --table {table}" in out

@@ -18,7 +18,6 @@ from hoodie.errors import CommitConflict, ConfigError, TableNotFound
 from hoodie.timeline import clock
 from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
-from tests.support.cli import Run
 from tests.support.tables import small_rows
 from tests.unit.services.clean_support import MANUAL, MOR, REGIONS, one_region
 from tests.unit.write.support import Pair, listing
@@ -176,20 +175,3 @@ def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
         hoodie.expire_partitions(path, options={**OLD, "hoodie.partition.ttl.inline": "true"})
     result = hoodie.expire_partitions(path, options=OLD)
     assert (result.status, result.reason) == ("skipped", "the table has no partitions")
-
-
-@pytest.mark.full
-def test_the_command(run: Run, tmp_path: Path, at: At) -> None:
-    pair = aged(tmp_path / "t", at, MANUAL)
-    given = ("ttl", "--table", str(pair.path), "--option", f"{DAYS}=30")
-    code, out, _ = run(*given, "--dry-run")
-    first, second = out.splitlines()
-    assert (code, first.startswith("A run would delete 1 partition of t (")) == (0, True)
-    assert first.endswith(", older than 30 days")
-    assert second.startswith("  eu  20")
-    code, out, _ = run(*given)
-    assert (code, out.startswith("Deleted 1 partition of t (")) == (0, True)
-    code, out, _ = run(*given)
-    assert (code, out) == (0, "Nothing to do for t: no partition is older than 30 days\n")
-    code, _, err = run("ttl", "--table", str(pair.path))
-    assert (code, "say how many days a partition lives" in err) == (1, True)
