@@ -14,7 +14,7 @@ import pytest
 
 from scripts.closing_line import total
 from scripts.environment import ROOT
-from tests.support.tiers import ALWAYS, crossed_but, full_but, group_of
+from tests.support.tiers import ALWAYS
 
 SAMPLE = """
 import pytest
@@ -92,25 +92,6 @@ def test_ci_does_not_wait_for_what_tests_leave_behind(tmp_path: Path, lint: int,
     assert run.stdout.splitlines()[-1].strip("= ") == "6 passed in 2.00s (0:00:02)"
 
 
-def test_all_cases_but_the_kept_are_full() -> None:
-    cases = full_but({"b"}, ["a", pytest.param("b", id="the b"), pytest.param("c", marks=pytest.mark.slow)])
-    names = [[mark.name for mark in case.marks] for case in cases]
-    assert names == [["full"], [], ["slow", "full"]]
-    assert [case.id for case in cases] == [None, "the b", None]
-
-
-def test_all_crossings_but_the_kept_are_full() -> None:
-    cases = crossed_but({"a-x", "b-y"}, {"a": 1, "b": 2}, {"x": 3, "y": 4})
-    assert [(case.id, case.values, [mark.name for mark in case.marks]) for case in cases] == [
-        ("a-x", (1, 3), []),
-        ("a-y", (1, 4), ["full"]),
-        ("b-x", (2, 3), ["full"]),
-        ("b-y", (2, 4), []),
-    ]
-    with pytest.raises(AssertionError, match="c-x"):
-        crossed_but({"c-x"}, {"a": 1}, {"x": 3})
-
-
 @pytest.mark.full
 def test_a_day_gives_the_order_of_a_share(tmp_path: Path) -> None:
     """... which is another one on another day, and nothing starts once the time is over."""
@@ -182,15 +163,3 @@ def test_the_page_lists_what_is_in_the_full_tier() -> None:
     }
     listed = set(re.findall(r"^\| `(tests/\S+?\.py)", page, flags=re.MULTILINE))
     assert marked == listed
-
-
-def test_what_shares_something_costly_is_one_group() -> None:
-    groups = {
-        "tests/interop/test_a.py::test_x[1]": "hudi",
-        "tests/interop/test_b.py::test_y": "hudi",
-        "tests/interop/test_our_tables.py::test_apache_hudi_agrees[types]": "hudi at each commit",
-        "tests/unit/test_a.py::test_x[a-b]": "tests/unit/test_a.py",
-        "tests/crash/test_sweep.py::test_x[mor_upsert-dead disk]": "tests/crash/test_sweep.py mor_upsert",
-        "tests/crash/test_sweep.py::test_x": "tests/crash/test_sweep.py",
-    }
-    assert {nodeid: group_of(nodeid) for nodeid in groups} == groups

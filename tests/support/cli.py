@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -17,3 +19,10 @@ def said(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> tuple[
     code = main(arguments)
     captured = capsys.readouterr()
     return code, captured.out, captured.err
+
+
+def document(out: str) -> dict[str, Any]:
+    """What `--json` printed, which is one line."""
+    assert out.count("\n") == 1
+    value: dict[str, Any] = json.loads(out)
+    return value

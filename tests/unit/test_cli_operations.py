@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import hoodie
-from tests.support.cli import Run
+from tests.support.cli import Run, document
 from tests.unit.write.support import HIVE_STYLE, KEY, PARTITION, SMALL_FILTERS, listing
 
 
@@ -38,12 +36,6 @@ def csv(name: str, text: str) -> str:
 def rows(table: str) -> list[tuple[str, int]]:
     found = hoodie.read_table(table, columns=["id", "n"]).to_pylist()
     return sorted((row["id"], row["n"]) for row in found)
-
-
-def document(out: str) -> dict[str, Any]:
-    assert out.count("\n") == 1
-    value: dict[str, Any] = json.loads(out)
-    return value
 
 
 def test_delete(run: Run, table: str) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import hoodie
-from tests.support.cli import Run
+from tests.support.cli import Run, document
 from tests.unit.write.support import listing
 
 FEW = {
@@ -34,12 +32,6 @@ def table(tmp_path: Path) -> str:
     for number in range(5):
         hoodie.write_table(pa.table({"id": ["a"], "n": [number]}), path, options=options)
     return path
-
-
-def document(out: str) -> dict[str, Any]:
-    assert out.count("\n") == 1
-    value: dict[str, Any] = json.loads(out)
-    return value
 
 
 def test_a_dry_run_of_a_clean_names_the_files_and_changes_nothing(run: Run, table: str) -> None:
