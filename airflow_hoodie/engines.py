@@ -9,11 +9,12 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import signal
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
+from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError, from_error
 from hoodie.config.functions import is_function_name
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError, InputError, StorageError
@@ -62,6 +63,8 @@ _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 _LAST, _LOOK_BACK = 3, 10
 #: text files that are compressed hold about so many times their bytes
 _COMPRESSED, _EXPANSION = (".gz", ".bz2", ".xz", ".zst"), 8
+#: exit codes of a process that the system killed, or that aborted, for lack of memory
+_DIED = (-signal.SIGKILL, -signal.SIGABRT)
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,11 @@ def check_no_spark_arguments(given: Mapping[str, Any]) -> None:
 def task_memory(memory: int) -> dict[str, str]:
     """The setting by which a local job spills before it has allocated `memory` bytes."""
     return {MERGE_MEMORY: str(min(_MERGE_MOST, memory // 4))}
+
+
+def lacked_memory(error: HoodieJobError) -> bool:
+    """Did a local job fail for lack of memory?"""
+    return error.values.get("out_of_memory") is True or error.exit_code in _DIED
 
 
 def missing_packages(options: Mapping[str, Any], transform: Any = None) -> list[str]:

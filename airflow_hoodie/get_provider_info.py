@@ -126,8 +126,6 @@ def get_provider_info() -> dict[str, Any]:
             *(
                 "backfill",
                 "base",
-                "deferring",
-                "emitting",
                 "ingest",
                 "maintenance",
                 "relay",

@@ -18,7 +18,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from airflow_hoodie.compat.spark_provider import has_kubernetes
+from airflow_hoodie.compat.spark_provider import (
+    DEFAULT_SPARK_BINARY,
+    has_kubernetes,
+    installed_spark_home,
+)
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError, from_error
 from hoodie.errors import HoodieError
 from hoodie.mask import holds_secret
@@ -192,18 +196,23 @@ def check_reachable(master: str, environ: Mapping[str, str] = os.environ) -> Non
 def check_source(
     source: Mapping[str, Any],
     conf: Mapping[str, Any],
-    environ: Mapping[str, str],
-    binary: str,
+    env_vars: Mapping[str, Any],
+    binary: str | None,
 ) -> None:
     """Raises HoodieSourceNotFoundError for a source without files, which the job's driver would not find.
 
-    The driver runs on this machine. Paths without a scheme are its own, unless Hadoop's configuration says
-    otherwise; the job looks for those of other storages.
+    The driver runs on this machine, with `env_vars`. Paths without a scheme are its own, unless Hadoop's
+    configuration says otherwise; the job looks for those of other storages.
     """
+    environ = {**os.environ, **{name: str(value) for name, value in env_vars.items()}}
+    if (home := installed_spark_home()) and not environ.get("SPARK_HOME"):
+        environ["SPARK_HOME"] = home
     paths = [source["path"]] if isinstance(source["path"], str) else source["path"]
     if source.get("format") in _NO_FILES or not all(map(_is_known, paths)):
         return
-    if not all(path.startswith("file:") for path in paths) and _elsewhere(conf, environ, binary):
+    if not all(path.startswith("file:") for path in paths) and _elsewhere(
+        conf, environ, binary or DEFAULT_SPARK_BINARY
+    ):
         return
     described = {name: value for name, value in source.items() if name != "options"}  # Spark has others
     try:

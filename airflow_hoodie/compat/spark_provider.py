@@ -1,22 +1,25 @@
 """Privates of apache-airflow-providers-apache-spark 6: its hook and its operator with public names for them.
 
-Subclasses override the methods below, and call the ones here by `super()`.
+Subclasses of the hook override the methods below, and call the ones here by `super()`; functions take the
+operator.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from airflow.providers.apache.spark.hooks import spark_submit
 from airflow.providers.apache.spark.hooks.spark_submit import DEFAULT_SPARK_BINARY, SparkSubmitHook
 from airflow.providers.apache.spark.operators import spark_submit as spark_submit_operator
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
-__all__ = ["DEFAULT_SPARK_BINARY", "SubmitHook", "SubmitOperator", "has_kubernetes", "installed_spark_home"]
+__all__ = ["DEFAULT_SPARK_BINARY", "SparkSubmitOperator", "SubmitHook", "has_kubernetes"]
+
+Operator = TypeVar("Operator", bound=type[Any])
 
 
 class SubmitHook(SparkSubmitHook):
@@ -143,83 +146,71 @@ class SubmitHook(SparkSubmitHook):
         self.read_output(itr)
 
 
-class SubmitOperator(SparkSubmitOperator):
-    """SparkSubmitOperator, open to subclasses."""
+def calls_on_rendered(kind: Operator) -> Operator:
+    """A class of operators whose `on_rendered` is called when the template fields of one are rendered, also
+    of a mapped task.
+    """
+    render = kind._do_render_template_fields
 
-    @property
-    def hook(self) -> Any:
-        """The hook of the last `submit`; None before."""
-        return self._hook
+    def rendered(operator: Any, parent: Any, *args: Any, **kwargs: Any) -> None:
+        render(operator, parent, *args, **kwargs)
+        if parent is operator:
+            operator.on_rendered()
 
-    def submit(self, context: Any) -> None:
-        """Runs the job to its end with a new hook."""
-        self._hook = None
-        super().execute(context)
+    kind._do_render_template_fields = rendered
+    return kind
 
-    def add_lineage(self, context: Any) -> None:
-        """Adds to `conf` what `openlineage_inject_parent_job_info` and its like ask for, as `submit` does."""
-        module: Any = spark_submit_operator
-        if self._openlineage_inject_parent_job_info:
-            self.conf = module.inject_parent_job_information_into_spark_properties(self.conf or {}, context)
-        if self._openlineage_inject_transport_info:
-            self.conf = module.inject_transport_information_into_spark_properties(self.conf or {}, context)
 
-    def submit_by(self, hook: SparkSubmitHook) -> None:
-        """Runs this hook's spark-submit to its end, whatever the deploy mode is; see `add_lineage`."""
-        self._hook = hook
-        hook.submit(self.application)
+def hook_arguments(operator: SparkSubmitOperator) -> dict[str, Any]:
+    """The hook's arguments that are arguments of the operator, but for the connection and tracking."""
+    return {
+        "conf": operator.conf,
+        "files": operator.files,
+        "py_files": operator.py_files,
+        "archives": operator._archives,
+        "driver_class_path": operator.driver_class_path,
+        "jars": operator.jars,
+        "packages": operator.packages,
+        "exclude_packages": operator.exclude_packages,
+        "repositories": operator._repositories,
+        "total_executor_cores": operator._total_executor_cores,
+        "executor_cores": operator._executor_cores,
+        "executor_memory": operator._executor_memory,
+        "driver_memory": operator._driver_memory,
+        "keytab": operator.keytab,
+        "principal": operator.principal,
+        "proxy_user": operator.proxy_user,
+        "name": operator.name,
+        "num_executors": operator._num_executors,
+        "application_args": operator.application_args,
+        "env_vars": operator.env_vars,
+        "verbose": operator._verbose,
+        "spark_binary": operator._spark_binary,
+        "properties_file": operator.properties_file,
+        "yarn_queue": operator._yarn_queue,
+        "deploy_mode": operator._deploy_mode,
+        "use_krb5ccache": operator._use_krb5ccache,
+        "post_submit_commands": operator.post_submit_commands,
+    }
 
-    def make_hook(self) -> SparkSubmitHook:
-        """The hook of a `submit`."""
-        made: SparkSubmitHook = super()._get_hook()
-        return made
 
-    def on_rendered(self) -> None:
-        """Called when the template fields are rendered, of a mapped task too."""
+def add_lineage(operator: SparkSubmitOperator, context: Any) -> None:
+    """Adds to `conf` what `openlineage_inject_parent_job_info` and its like ask for."""
+    module: Any = spark_submit_operator
+    if operator._openlineage_inject_parent_job_info:
+        operator.conf = module.inject_parent_job_information_into_spark_properties(
+            operator.conf or {}, context
+        )
+    if operator._openlineage_inject_transport_info:
+        operator.conf = module.inject_transport_information_into_spark_properties(
+            operator.conf or {}, context
+        )
 
-    def hook_arguments(self) -> dict[str, Any]:
-        """The hook's arguments that are arguments of this operator, but for the connection and tracking."""
-        return {
-            "conf": self.conf,
-            "files": self.files,
-            "py_files": self.py_files,
-            "archives": self._archives,
-            "driver_class_path": self.driver_class_path,
-            "jars": self.jars,
-            "packages": self.packages,
-            "exclude_packages": self.exclude_packages,
-            "repositories": self._repositories,
-            "total_executor_cores": self._total_executor_cores,
-            "executor_cores": self._executor_cores,
-            "executor_memory": self._executor_memory,
-            "driver_memory": self._driver_memory,
-            "keytab": self.keytab,
-            "principal": self.principal,
-            "proxy_user": self.proxy_user,
-            "name": self.name,
-            "num_executors": self._num_executors,
-            "application_args": self.application_args,
-            "env_vars": self.env_vars,
-            "verbose": self._verbose,
-            "spark_binary": self._spark_binary,
-            "properties_file": self.properties_file,
-            "yarn_queue": self._yarn_queue,
-            "deploy_mode": self._deploy_mode,
-            "use_krb5ccache": self._use_krb5ccache,
-            "post_submit_commands": self.post_submit_commands,
-        }
 
-    # what SparkSubmitOperator and Airflow call
-
-    def _get_hook(self) -> SparkSubmitHook:
-        return self.make_hook()
-
-    def _do_render_template_fields(
-        self, parent: Any, template_fields: Iterable[str], *args: Any, **kwargs: Any
-    ) -> None:
-        super()._do_render_template_fields(parent, template_fields, *args, **kwargs)
-        if parent is self:
-            self.on_rendered()
+def check_tracking(operator: SparkSubmitOperator, hook: SparkSubmitHook) -> None:
+    """Raises ValueError where the operator asks to track a driver that is not on Kubernetes."""
+    if operator._track_driver_via_k8s_api:
+        hook._validate_track_driver_via_k8s_api_config()
 
 
 def has_kubernetes() -> bool:

@@ -1,18 +1,27 @@
-"""What all operators that submit a hoodie job share."""
+"""What all operators share: they run a hoodie job, on Spark or on the worker.
+
+An operator says what its job is asked (`request`), and the rest is here, from `execute` downwards. It
+delegates where the job runs (airflow_hoodie.engines), how it is submitted (the hooks, and ClusterJob where a
+task waits in the triggerer) and what it publishes (Publication).
+"""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie import stats
 from airflow_hoodie.backfill import wait_option
-from airflow_hoodie.compat.spark_provider import DEFAULT_SPARK_BINARY, SubmitOperator, installed_spark_home
+from airflow_hoodie.clusters.choice import cluster_at
+from airflow_hoodie.clusters.job import ClusterJob, check_deferrable, cluster_of, not_deferrable
+from airflow_hoodie.compat.spark_provider import (
+    SparkSubmitOperator,
+    add_lineage,
+    calls_on_rendered,
+    check_tracking,
+    hook_arguments,
+)
 from airflow_hoodie.engines import (
     AUTO,
     DEFAULT_MAX_SIZE,
@@ -22,34 +31,38 @@ from airflow_hoodie.engines import (
     check_engine,
     check_no_spark_arguments,
     choose,
+    lacked_memory,
     size_of,
     task_memory,
 )
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
-    HoodieConflictError,
+    HoodieException,
     HoodieJobError,
     from_error,
 )
 from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
-from airflow_hoodie.lineage import HoodieLineage
-from airflow_hoodie.links.hoodie import LINKS, SparkUILink, TimelineLink, history_url
+from airflow_hoodie.links.hoodie import LINKS, TimelineLink
 from airflow_hoodie.options import kept_options, known_options, option_texts
 from airflow_hoodie.paths import is_later, is_template
+from airflow_hoodie.polling import default_deferrable
 from airflow_hoodie.preflight import check_master, check_source
+from airflow_hoodie.publication import Publication, with_table_asset
 from airflow_hoodie.secrets import hide
 from airflow_hoodie.subclasses import check_templates
 from airflow_hoodie.table import HoodieTable
-from airflow_hoodie.tokens import run_metadata
+from airflow_hoodie.tokens import run_metadata, task_token
+from airflow_hoodie.triggers.application import EVENT_FIELDS
 from hoodie.bundle import bundle_zip, job_script
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError
 from hoodie.storage import storage_for
 
 if TYPE_CHECKING:
-    from airflow.sdk import BaseOperatorLink, Context
+    from airflow.providers.openlineage.extractors import OperatorLineage
+    from airflow.sdk import Context
 
 JOB_NAME = (
     "{{ ti.dag_id }}/{{ ti.task_id }}/{{ ti.run_id }}{% if ti.map_index >= 0 %}/{{ ti.map_index }}{% endif %}"
@@ -60,13 +73,10 @@ JOB_NAME = (
 QUIET_SPARK = {"spark.log.level": "WARN"}
 #: what a local job may allocate, unless its operator says otherwise
 DEFAULT_MEMORY = "2g"
-#: XCom with the id of the Spark application
-APPLICATION_KEY = "spark_application_id"
-#: exit codes of a process that the system killed, or that aborted, for lack of memory
-_DIED = (-signal.SIGKILL, -signal.SIGABRT)
 
 
-class HoodieJobOperator(HoodieLineage, SubmitOperator):
+@calls_on_rendered
+class HoodieJobOperator(SparkSubmitOperator):
     """Base of all operators: runs a hoodie job with a JSON request; its result is the XCom `return_value`.
 
     docs/results.md lists the fields of results. Other arguments are SparkSubmitOperator's; the job's own
@@ -96,12 +106,48 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         gets an event.
     :param kill_grace_seconds: time between SIGTERM and SIGKILL, in which a killed job cleans up.
     :param name: Spark's name of the job. Default: DAG, task and run. (templated)
+    :param deferrable: with the master `yarn` or `k8s://...` and deploy mode `cluster`, submit the job, then
+        wait in the triggerer without a worker slot until it has ended; the result comes through a file beside
+        the table's timeline. Default: Airflow's setting `[operators] default_deferrable`, where that works.
+    :param poll_interval: seconds between the triggerer's looks at a deferred job. Default: 30.
+    :param cancel_on_kill: killing or clearing a task that waits in the triggerer kills its application. With
+        False, which needs `deferrable=True`, it runs on: the next try of the task waits for its end.
+        `execution_timeout` kills it in either case.
     """
 
     #: script in hoodie/jobs
     job: str
     #: does the job distribute work, so that its request names an engine
     distributed: ClassVar[bool] = True
+    #: does it change rows, so that the table's assets have events of it
+    changes_rows: ClassVar[bool] = False
+    #: does it make a table where there is none
+    makes_table: ClassVar[bool] = False
+    #: would one that runs twice write twice, but for a token
+    needs_token: ClassVar[bool] = False
+    #: is a source without files an error
+    needs_source: ClassVar[bool] = True
+
+    # an attribute of an operator is dear where a DAG file is parsed, and most have none of these
+    exactly_once: bool = False
+    #: by which the job's commit is found, of operators that have one
+    token: str | None = None
+    deferrable: bool | None = None
+    poll_interval: float = 30.0
+    cancel_on_kill: bool = True
+    #: the job's result, once there is one, and the address of its Spark UI or of what is left of that
+    result: dict[str, Any] | None = None
+    spark_ui: str | None = None
+    #: was `on_kill` called
+    killed: bool = False
+    #: what it ends: the hook that was made last, those before have ended
+    _last_hook: HoodieLocalHook | HoodieSparkSubmitHook | None = None
+    _cluster_job: ClusterJob | None = None
+    _publication: Publication | None = None
+    #: the request as it was sent to Spark
+    submitted: dict[str, Any] | None = None
+    #: the table is known when the task runs, and its asset then
+    late_asset: bool = False
 
     template_fields: Sequence[str] = (
         "engine",
@@ -109,7 +155,7 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         "options",
         "extra_metadata",
         "master",
-        *SubmitOperator.template_fields,
+        *SparkSubmitOperator.template_fields,
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
         "table": "json",
@@ -138,6 +184,9 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         dry_run: bool = False,
         kill_grace_seconds: float = 30.0,
         name: str = JOB_NAME,
+        deferrable: bool | None = None,
+        poll_interval: float | None = None,
+        cancel_on_kill: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(conn_id=spark_conn_id or DEFAULT_SPARK_CONN, name=name, **kwargs)
@@ -154,12 +203,6 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         self.wait_for_writer = wait_for_writer
         wait_option(wait_for_writer)
         self.spark_conn_id = spark_conn_id
-        #: the job's result, once there is one, and the address of its Spark UI or of what is left of that
-        self.result: dict[str, Any] | None = None
-        self.spark_ui: str | None = None
-        self._application: Mapping[str, Any] = {}
-        self._heard: Callable[[Mapping[str, Any]], None] | None = None
-        self._sent: dict[str, Any] | None = None
         self.engine = engine
         self.local_max_size = local_max_size
         self.local_memory = local_memory
@@ -167,10 +210,19 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         self._memory()
         if not (isinstance(engine, str) and is_template(engine)):
             self._check_engine()
+        if poll_interval is not None:
+            self.poll_interval = poll_interval
+        if deferrable is not None:
+            self.deferrable = deferrable
+        if not cancel_on_kill:
+            self.cancel_on_kill = False
+        check_deferrable(self)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         check_templates(cls)
+
+    # --- what operators say of their job --------------------------------------------------------------
 
     def request(self) -> dict[str, Any]:
         """The job's request, from the rendered fields."""
@@ -180,152 +232,52 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         """Settings that follow from the operator's arguments and the run; `options` override them."""
         return wait_option(self.wait_for_writer)
 
-    def job_request(self, context: Context) -> dict[str, Any]:
-        """The request as it is sent: with the run's settings, where the job takes any."""
-        request = self.request()
-        if "options" in request:
-            request["options"] = {**self.run_options(context), **request["options"]}
-        return {**request, "dry_run": True} if self.only_planned else request
-
-    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
-        """Run the job; returns its result. Raises the exceptions of airflow_hoodie.exceptions."""
-        self.resolve()
-        return self.concluded(context, self.done_before(context) or self._executed(context))
+    def auto_choice(self) -> Choice:
+        """The engine that `auto` stands for; the fields are rendered, and the table is resolved."""
+        limit = size_of("local_max_size", self.local_max_size)
+        return choose(self.table["path"], {self.job}, None, limit, self.settings())
 
     def done_before(self, context: Context) -> dict[str, Any] | None:
         """The result of an earlier run that did it all; None where a job has to run."""
         return None
 
-    def concluded(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
-        """What follows from the job's result, which becomes the task's. Raises where the task is to fail."""
-        self.result = result
+    def change(self, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The part of the result that says which rows are others than before; None where all are the same.
+
+        Its status is `assets.events.FOUND` for a change that an earlier run may have emitted.
+        """
         return result
 
-    def _executed(self, context: Context) -> dict[str, Any]:
-        self.extra_metadata = {**run_metadata(context), **self.extra_metadata}
-        leave_link(context, TimelineLink(), self)
-        self._heard = partial(self.on_progress, context)
-        if getattr(context.get("ti"), "try_number", 1) > 1:
-            self._count("retries")
-        with self.counting_conflicts():
-            result = self._ran(context, self._chosen())
-        stats.committed(result)
-        return result
+    def check_result(self, result: Mapping[str, Any], context: Context) -> None:
+        """Raises where the task is not to succeed with this result."""
 
-    @contextlib.contextmanager
-    def counting_conflicts(self) -> Iterator[None]:
-        """A conflict that is raised inside is counted in Airflow's metrics."""
+    # --- a run, from top to bottom --------------------------------------------------------------------
+
+    def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
+        """Run the job; returns its result. Raises the exceptions of airflow_hoodie.exceptions, and
+        TaskDeferred where a cluster has the job.
+        """
+        self.resolve()
+        self.take_token(context)
+        publication = self._publication = Publication(self, context)
         try:
-            yield
-        except HoodieConflictError:
-            self._count("conflicts")
-            raise
-
-    def _count(self, name: str) -> None:
-        stats.counted(getattr(self, "operation", self.job), self.table["name"], name)
-
-    def _ran(self, context: Context, choice: Choice) -> dict[str, Any]:
-        if choice.engine == SPARK:
-            return self._submitted(context, choice)
-        try:
-            return self._run_here(context)
-        except HoodieJobError as error:
-            if not self._may_submit(error):
-                raise
-            self.log.warning("%s; engine='auto' submits the job to Spark", error)
-            return self._submitted(context, Choice(SPARK, f"the local job failed: {error}"))
-
-    def _run_here(self, context: Context) -> dict[str, Any]:
-        hook = HoodieLocalHook(
-            self.job,
-            kill_grace_seconds=self.kill_grace_seconds,
-            env_vars=self.env_vars,
-            memory=self._memory(),
-            on_progress=self._heard,
-        )
-        self._killable(hook)
-        request = self._asked(context, LOCAL)
-        if memory := self._memory():
-            request["options"] = {**task_memory(memory), **request["options"]}
-        return hook.run(request)
-
-    def _submitted(self, context: Context, choice: Choice) -> dict[str, Any]:
-        try:
-            script, bundle = job_script(), bundle_zip()
-        except HoodieError as error:
-            raise from_error(error) from error
-        self._sent = self._asked(context, SPARK)
-        if "source" in self._sent:
-            self.check_before_spark(self._sent["source"])
-        self.application = self.application or str(script)
-        self.py_files = ",".join([str(bundle), *([self.py_files] if self.py_files else [])])
-        if not self.properties_file:
-            self.conf = {**QUIET_SPARK, **(self.conf or {})}
-        try:
-            return self.run_submitted(context)
-        except HoodieConfigurationError as error:
-            if self.engine != AUTO or error.code:  # one of the job's own
-                raise
-            raise HoodieConfigurationError(f"engine='auto' takes Spark: {choice.why}. {error}") from None
+            result = self.done_before(context)
+            if result is None:
+                self.extra_metadata = {**run_metadata(context), **self.extra_metadata}
+                publication.link(TimelineLink())
+                if getattr(context.get("ti"), "try_number", 1) > 1:
+                    publication.count("retries")
+                with publication.counting_conflicts():
+                    choice = self._chosen()
+                    if choice.engine == LOCAL:
+                        result = self._run_here(context)
+                    else:
+                        result = self._run_on_spark(context, choice)
+                stats.committed(result)
+            return self._published(context, publication, result)
         finally:
-            self._leave_history(context)
-
-    def run_submitted(self, context: Context) -> dict[str, Any]:
-        """Runs the job that was made ready to its end; its result."""
-        self.submit(context)
-        result: dict[str, Any] = self.hook.result
-        return result
-
-    def _leave_history(self, context: Context) -> None:
-        """The link of an application that has ended: its history, or none, as others take its port."""
-        if self._application and self.hook is not None:
-            self.spark_ui = history_url(self._application, self.hook.history_server)
-            leave_link(context, SparkUILink(), self)
-
-    def _asked(self, context: Context, engine: str) -> dict[str, Any]:
-        """The request; raises the exception of wrong settings, before a process is started for it."""
-        request = self.job_request(context)
-        try:
-            storage_for(request["table"])
-            Config.of(request["options"])
-        except HoodieError as error:
-            raise from_error(error) from error
-        return {**request, "engine": engine} if self.distributed else request
-
-    def check_before_spark(self, source: Mapping[str, Any]) -> None:
-        """Raises the exception of a source that the job would not find either."""
-        arguments = self.hook_arguments()
-        binary = arguments["spark_binary"] or DEFAULT_SPARK_BINARY
-        environ = {**os.environ, **{name: str(value) for name, value in (self.env_vars or {}).items()}}
-        if (home := installed_spark_home()) and not environ.get("SPARK_HOME"):
-            environ["SPARK_HOME"] = home
-        check_source(source, arguments["conf"] or {}, environ, binary)
-
-    def _chosen(self) -> Choice:
-        self._check_engine()
-        if self.engine != AUTO:
-            return Choice(self.engine, f"engine={self.engine!r}")
-        choice = self.auto_choice()
-        self.log.info("engine='auto' takes %s: %s", choice.engine, choice.why)
-        return choice
-
-    def auto_choice(self) -> Choice:
-        """The engine that `auto` stands for; the fields are rendered, and the table is resolved."""
-        limit = size_of("local_max_size", self.local_max_size)
-        options = {**self.table["options"], **self.options}
-        return choose(self.table["path"], {self.job}, None, limit, options)
-
-    def _check_engine(self) -> None:
-        if check_engine(self.engine) == LOCAL and self.distributed:
-            check_no_spark_arguments(self.hook_arguments())
-
-    def _memory(self) -> int | None:
-        return None if self.local_memory is None else size_of("local_memory", self.local_memory)
-
-    def _may_submit(self, error: HoodieJobError) -> bool:
-        """Did a job of `auto` fail on the worker for lack of memory?"""
-        short = error.values.get("out_of_memory") is True or error.exit_code in _DIED
-        return self.engine == AUTO and short and not self.killed
+            if self._cluster_job is not None:
+                self._cluster_job.drop_report()
 
     def resolve(self) -> None:
         """Adds path, options and Spark connection of the table's connection; each `execute` begins with it.
@@ -341,41 +293,95 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
         if self.spark_conn_id is None:
             self.spark_conn_id = (conn.spark_conn_id if conn else None) or DEFAULT_SPARK_CONN
 
-    def _located(self, table: HoodieTable | Mapping[str, Any]) -> dict[str, Any]:
-        own = {"hoodie_conn_id": self.hoodie_conn_id} if self.hoodie_conn_id else {}
-        return {**HoodieTable.of(table).to_dict(), **own}
+    def take_token(self, context: Context) -> None:
+        """Sets the token of the running task, of operators that have one."""
+        if self.exactly_once and not self.token:
+            self.token = task_token(context)
 
-    def on_rendered(self) -> None:
-        """Hides secrets: Airflow shows the rendered fields before the task runs."""
-        hide({name: getattr(self, name, None) for name in self.template_fields if name != "token"})
+    def _chosen(self) -> Choice:
+        self._check_engine()
+        if self.engine != AUTO:
+            return Choice(self.engine, f"engine={self.engine!r}")
+        choice = self.auto_choice()
+        self.log.info("engine='auto' takes %s: %s", choice.engine, choice.why)
+        return choice
 
-    def on_progress(self, context: Context, value: Mapping[str, Any]) -> None:
-        """Called with each progress message of the job."""
-        if application := value.get("application_id"):
-            self._application = dict(value)
-            push(context, APPLICATION_KEY, str(application))
-        if address := value.get("spark_ui"):
-            self.spark_ui = str(address)
-            leave_link(context, SparkUILink(), self)
+    def job_request(self, context: Context) -> dict[str, Any]:
+        """The request as it is sent: with the run's settings, where the job takes any."""
+        request = self.request()
+        if "options" in request:
+            request["options"] = {**self.run_options(context), **request["options"]}
+        return {**request, "dry_run": True} if self.only_planned else request
 
-    #: was `on_kill` called
-    killed: bool = False
-    #: what it ends: the hook that was made last, those before have ended
-    _last_hook: HoodieLocalHook | HoodieSparkSubmitHook | None = None
+    def _checked_request(self, context: Context, engine: str) -> dict[str, Any]:
+        """The request; raises the exception of wrong settings, before a process is started for it."""
+        request = self.job_request(context)
+        try:
+            storage_for(request["table"])
+            Config.of(request["options"])
+        except HoodieError as error:
+            raise from_error(error) from error
+        return {**request, "engine": engine} if self.distributed else request
 
-    def on_kill(self) -> None:
-        """End the job with all its processes; see HoodieSparkSubmitHook.on_kill. One that has not begun will
-        not begin.
+    def _run_here(self, context: Context) -> dict[str, Any]:
+        """The result of a job on the worker; `auto` submits one that had too little memory."""
+        hook = HoodieLocalHook(
+            self.job,
+            kill_grace_seconds=self.kill_grace_seconds,
+            env_vars=self.env_vars,
+            memory=self._memory(),
+            on_progress=self._publication.progress if self._publication else None,
+        )
+        self._killable(hook)
+        try:
+            request = self._checked_request(context, LOCAL)
+            if memory := self._memory():
+                request["options"] = {**task_memory(memory), **request["options"]}
+            return hook.run(request)
+        except HoodieJobError as error:
+            if self.engine != AUTO or self.killed or not lacked_memory(error):
+                raise
+            self.log.warning("%s; engine='auto' submits the job to Spark", error)
+            choice = Choice(SPARK, f"the local job failed: {error}")
+        return self._run_on_spark(context, choice)
+
+    def _run_on_spark(self, context: Context, choice: Choice) -> dict[str, Any]:
+        """The result of a job that is submitted; raises TaskDeferred where a cluster has it."""
+        try:
+            script, bundle = job_script(), bundle_zip()
+        except HoodieError as error:
+            raise from_error(error) from error
+        self.submitted = self._checked_request(context, SPARK)
+        if "source" in self.submitted:
+            self.check_before_spark(self.submitted["source"])
+        self.application = self.application or str(script)
+        self.py_files = ",".join([str(bundle), *([self.py_files] if self.py_files else [])])
+        if not self.properties_file:
+            self.conf = {**QUIET_SPARK, **(self.conf or {})}
+        try:
+            if self.may_defer() and (cluster := cluster_of(self.make_hook(detached=True), self.deferrable)):
+                self._cluster_job = ClusterJob(self, cluster, context)
+                return self._cluster_job.run(self.submitted)
+            add_lineage(self, context)
+            hook = self.make_hook()
+            check_tracking(self, hook)
+            hook.submit(self.application)
+            return hook.result
+        except HoodieConfigurationError as error:
+            if self.engine != AUTO or error.code:  # one of the job's own
+                raise
+            raise HoodieConfigurationError(f"engine='auto' takes Spark: {choice.why}. {error}") from None
+        finally:
+            if self._publication is not None and isinstance(self._last_hook, HoodieSparkSubmitHook):
+                self._publication.history(self._last_hook.history_server)
+
+    def check_before_spark(self, source: Mapping[str, Any]) -> None:
+        """Raises the exception of a source that the job would not find either, where its driver runs on this
+        machine; another driver may have other files.
         """
-        self.killed = True
-        if self._last_hook is not None:
-            self._last_hook.on_kill()
-
-    def _killable(self, hook: HoodieLocalHook | HoodieSparkSubmitHook) -> None:
-        """`on_kill` ends the hook's job from now on, also one that was called before."""
-        self._last_hook = hook
-        if self.killed:
-            hook.on_kill()
+        if not self.needs_source or (self.may_defer() and self.make_hook(detached=True).in_cluster_mode):
+            return
+        check_source(source, self.conf or {}, self.env_vars or {}, hook_arguments(self)["spark_binary"])
 
     def make_hook(self, *, detached: bool = False, request_path: str | None = None) -> HoodieSparkSubmitHook:
         hook = HoodieSparkSubmitHook(
@@ -384,28 +390,110 @@ class HoodieJobOperator(HoodieLineage, SubmitOperator):
             conn_id=self.spark_conn_id or DEFAULT_SPARK_CONN,
             master=self.master,
             kill_grace_seconds=self.kill_grace_seconds,
-            on_progress=self._heard,
-            request=self._sent,
-            **self.hook_arguments(),
+            on_progress=self._publication.progress if self._publication else None,
+            request=self.submitted,
+            **hook_arguments(self),
         )
         self._killable(hook)
         return hook
+
+    def _published(
+        self, context: Context, publication: Publication, result: dict[str, Any]
+    ) -> dict[str, Any]:
+        """The result, which becomes the task's."""
+        self.result = result
+        if self.late_asset:
+            self.outlets = with_table_asset(self.outlets, HoodieTable.from_dict(self.table))
+        if self.changes_rows:
+            publication.events(self.change(result))
+        self.check_result(result, context)
+        return result
+
+    # --- a job on a cluster, for which the task waits in the triggerer --------------------------------
+
+    def may_defer(self) -> bool:
+        """By the argument, else by Airflow's setting where nothing that is known here is against it."""
+        if self.deferrable is not None:
+            return self.deferrable
+        return default_deferrable() and not not_deferrable(self)
+
+    def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """After the trigger's event: the result as of `execute`, or the exception, by the job's report.
+
+        The event's `tag` is the application's, its `before` the instant of the commit that the token had when
+        the job was submitted, "" for none.
+        """
+        if event is None or not set(event) >= EVENT_FIELDS:
+            raise HoodieException(
+                f"the trigger ended with {event!r}, which names no application; clear the task: it finds an "
+                "application that runs, and what an ended one left"
+            )
+        self.resolve()
+        self.take_token(context)
+        publication = Publication(self, context)
+        job = self._cluster_job = ClusterJob(self, cluster_at(event["cluster"]), context)
+        try:
+            with publication.counting_conflicts():
+                result = job.result(event)
+            return self._published(context, publication, result)
+        finally:
+            job.drop_report()
+
+    # --- what Airflow calls beside `execute` ----------------------------------------------------------
+
+    def on_rendered(self) -> None:
+        """Hides secrets: Airflow shows the rendered fields before the task runs."""
+        hide({name: getattr(self, name, None) for name in self.template_fields if name != "token"})
+
+    def on_kill(self) -> None:
+        """End the job with all its processes, also one that spark-submit has handed over to a cluster; see
+        HoodieSparkSubmitHook.on_kill. One that has not begun will not begin.
+        """
+        self.killed = True
+        if self._last_hook is not None:
+            self._last_hook.on_kill()
+        if self._cluster_job is not None:
+            self._cluster_job.abandon()
+
+    def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
+        """Inputs and outputs by name, from the rendered fields. Nothing of OpenLineage is imported before
+        Airflow's OpenLineage provider, where it is installed and switched on, calls this.
+        """
+        from airflow_hoodie import lineage_facets
+
+        return lineage_facets.of_task(self, {})
+
+    def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
+        """The same, with what was committed: columns, version, rows, files and bytes."""
+        from airflow_hoodie import lineage_facets
+
+        return lineage_facets.of_task(self, self.result or {})
+
+    # --- arguments ------------------------------------------------------------------------------------
+
+    def _check_engine(self) -> None:
+        if check_engine(self.engine) == LOCAL and self.distributed:
+            check_no_spark_arguments(hook_arguments(self))
+
+    def _memory(self) -> int | None:
+        return None if self.local_memory is None else size_of("local_memory", self.local_memory)
+
+    def settings(self) -> dict[str, Any]:
+        """The table's options, and the task's over them."""
+        return {**self.table["options"], **self.options}
+
+    def _located(self, table: HoodieTable | Mapping[str, Any]) -> dict[str, Any]:
+        own = {"hoodie_conn_id": self.hoodie_conn_id} if self.hoodie_conn_id else {}
+        return {**HoodieTable.of(table).to_dict(), **own}
+
+    def _killable(self, hook: HoodieLocalHook | HoodieSparkSubmitHook) -> None:
+        """`on_kill` ends the hook's job from now on, also one that was called before."""
+        self._last_hook = hook
+        if self.killed:
+            hook.on_kill()
 
 
 def check_options(operation: str, table: Any, options: Any) -> None:
     """What is known of them when the DAG is read. Raises HoodieConfigurationError."""
     if not is_later(table):
         HoodieTable.of(table).options_for(operation, known_options(options))
-
-
-def leave_link(context: Context, link: BaseOperatorLink, operator: Any) -> None:
-    """Make a task's link known while it runs; nothing outside of a run."""
-    ti: Any = context.get("ti")
-    push(context, link.xcom_key, link.get_link(operator, ti_key=ti))
-
-
-def push(context: Context, key: str, value: str) -> None:
-    """An XCom of the running task; nothing outside of a run."""
-    ti: Any = context.get("ti")
-    if hasattr(ti, "xcom_push"):
-        ti.xcom_push(key=key, value=value)

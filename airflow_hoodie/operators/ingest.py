@@ -11,11 +11,11 @@ from airflow.sdk.exceptions import AirflowSkipException
 from airflow_hoodie.backfill import check_services, services_option
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
-from airflow_hoodie.operators.base import check_options
-from airflow_hoodie.operators.emitting import HoodieEmittingOperator
+from airflow_hoodie.operators.base import HoodieJobOperator, check_options
 from airflow_hoodie.operators.write import source_request, transform_text
 from airflow_hoodie.options import known_options, option_texts
 from airflow_hoodie.paths import check_path, is_later
+from airflow_hoodie.publication import emitting
 from airflow_hoodie.table import HoodieTable
 from hoodie.config.error_table import NAME, ErrorTable
 from hoodie.config.error_table import error_table as errors_of
@@ -31,7 +31,7 @@ OPERATIONS = ("upsert", "insert", "bulk_insert")
 NOTHING_NEW = "nothing_new"
 
 
-class IngestOperator(HoodieEmittingOperator):
+class IngestOperator(HoodieJobOperator):
     """Writes the files of a folder, prefix or glob that are new since its last run, by one commit.
 
     How far the files are taken is in the commit, as Apache Hudi's streamer keeps it: no file is taken twice
@@ -39,7 +39,7 @@ class IngestOperator(HoodieEmittingOperator):
     in it. Files must appear whole, and stay as they are; one that is replaced is a new one.
 
     The XCom `return_value` is the job's IngestResult (docs/results.md). Without a new file its status is
-    `nothing_new`, and no asset gets an event. Other parameters: HoodieEmittingOperator.
+    `nothing_new`, and no asset gets an event. Other parameters: HoodieJobOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param source: folder, prefix or glob of files, a list of them, or {"path", "format", "options"}, as of
@@ -61,20 +61,22 @@ class IngestOperator(HoodieEmittingOperator):
         None: 1000.
     :param skip_if_empty: without a new file the task is skipped, and what is downstream of it.
     :param services: `on`, `off` or `auto`, as of HoodieCommitOperator.
+    :param emit_asset: see HoodieCommitOperator.
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
     job = "ingest"
-    makes_table = True
+    changes_rows = makes_table = True
+    needs_source = False
 
     template_fields: Sequence[str] = (
         "source",
         "transform",
         "error_table",
-        *HoodieEmittingOperator.template_fields,
+        *HoodieJobOperator.template_fields,
     )
     template_fields_renderers: ClassVar[dict[str, str]] = {
-        **HoodieEmittingOperator.template_fields_renderers,
+        **HoodieJobOperator.template_fields_renderers,
         "source": "json",
         "transform": "sql",
     }
@@ -94,12 +96,13 @@ class IngestOperator(HoodieEmittingOperator):
         max_bad_rows: int | None = None,
         skip_if_empty: bool = False,
         services: str = "auto",
+        emit_asset: bool = True,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         if operation not in OPERATIONS:
             raise HoodieConfigurationError(f"operation is {operation!r}; use one of {', '.join(OPERATIONS)}")
-        super().__init__(table=table, options=options, **kwargs)
+        super().__init__(table=table, options=options, **emitting(self, table, emit_asset, kwargs))
         self.error_table = error_table
         self.max_bad_rows = _positive("max_bad_rows", max_bad_rows)
         if not is_later(options):
@@ -174,18 +177,13 @@ class IngestOperator(HoodieEmittingOperator):
             check_path(found.path)
         return found, rest
 
-    def check_before_spark(self, source: Mapping[str, Any]) -> None:
-        """A source without files is no error."""
-
     def change(self, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None if result.get("status") == NOTHING_NEW else result
 
-    def concluded(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
+    def check_result(self, result: Mapping[str, Any], context: Context) -> None:
         """Raises AirflowSkipException without a new file, if asked to."""
-        super().concluded(context, result)
         if self.skip_if_empty and result.get("status") == NOTHING_NEW:
             raise AirflowSkipException(f"no file of {source_request(self.source)['path']} is new")
-        return result
 
 
 def _files(source: Any) -> dict[str, Any]:

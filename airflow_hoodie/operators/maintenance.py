@@ -9,8 +9,8 @@ from airflow_hoodie.assets.events import changed_by
 from airflow_hoodie.engines import SPARK, Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_report
 from airflow_hoodie.operators.base import DEFAULT_MEMORY, HoodieJobOperator
-from airflow_hoodie.operators.emitting import HoodieEmittingOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator, is_deferred
+from airflow_hoodie.publication import emitting
 from airflow_hoodie.table import HoodieTable
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SERVICES = ("restore", "repair", "compaction", "clustering", "clean", "archive")
 
 
-class MaintenanceOperator(HoodieEmittingOperator, HoodieLocalOperator):
+class MaintenanceOperator(HoodieLocalOperator):
     """Rolls back failed writes, finishes interrupted services, and runs every service that is due.
 
     After a service that failed the others run; then the task fails with the exception of the first failure.
@@ -31,7 +31,7 @@ class MaintenanceOperator(HoodieEmittingOperator, HoodieLocalOperator):
     emits it where another service failed the task. No other service changes rows.
 
     The XCom `return_value`, also of a failed task, is the job's ServicesResult (docs/results.md). Other
-    parameters: HoodieDeferringOperator, and `emit_asset` of HoodieEmittingOperator.
+    parameters: HoodieJobOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param services: names of the services to run, in any order; None means all. `restore` finishes a restore
@@ -42,10 +42,11 @@ class MaintenanceOperator(HoodieEmittingOperator, HoodieLocalOperator):
         has work; `local` runs it on the worker without a JVM; `auto` submits it if compactions or clusterings
         are large, see HoodieJobOperator. (templated)
     :param local_memory: bytes that a local job may allocate; None: no bound of its own.
+    :param emit_asset: see HoodieCommitOperator.
     """
 
     job = "services"
-    distributed = True
+    distributed = changes_rows = True
 
     template_fields: Sequence[str] = ("services", *HoodieJobOperator.template_fields)
     ui_color = "#e8ecdd"
@@ -57,9 +58,11 @@ class MaintenanceOperator(HoodieEmittingOperator, HoodieLocalOperator):
         services: Sequence[str] | str | None = None,
         engine: str = SPARK,
         local_memory: str | int | None = DEFAULT_MEMORY,
+        emit_asset: bool = True,
         **kwargs: Any,
     ) -> None:
-        super().__init__(table=table, engine=engine, local_memory=local_memory, **kwargs)
+        arguments = emitting(self, table, emit_asset, kwargs)
+        super().__init__(table=table, engine=engine, local_memory=local_memory, **arguments)
         if isinstance(services, (list, tuple)) or not is_deferred(services):
             _checked(services)
         self.services = services
@@ -85,25 +88,20 @@ class MaintenanceOperator(HoodieEmittingOperator, HoodieLocalOperator):
         limit = size_of("local_max_size", self.local_max_size)
         return choose(table.path, rewrites, None, limit, {**table.options, **self.options})
 
-    def concluded(self, context: Context, result: dict[str, Any]) -> dict[str, Any]:
-        """Raises the exception of the first service that failed."""
-        super().concluded(context, result)
-        raise_failed(result, context)
-        return result
-
-
-def raise_failed(result: Mapping[str, Any], context: Context) -> None:
-    """Fail the task where a service has failed; what all of them did is its XCom all the same."""
-    failed = [name for name in result.get("failed") or () if name in result["services"]]
-    if not failed:
-        return
-    if "ti" in context:
-        context["ti"].xcom_push(key="return_value", value=dict(result))
-    failures = "; ".join(
-        f"{name} of {result.get('table')}: {result['services'][name]['reason']}" for name in failed
-    )
-    done = f" (done: {', '.join(result['done'])})" if result.get("done") else ""
-    raise from_report({**result["services"][failed[0]]["error"], "message": f"{failures}{done}"})
+    def check_result(self, result: Mapping[str, Any], context: Context) -> None:
+        """Raises the exception of the first service that failed; what all of them did is the task's XCom all
+        the same.
+        """
+        failed = [name for name in result.get("failed") or () if name in result["services"]]
+        if not failed:
+            return
+        if "ti" in context:
+            context["ti"].xcom_push(key="return_value", value=dict(result))
+        failures = "; ".join(
+            f"{name} of {result.get('table')}: {result['services'][name]['reason']}" for name in failed
+        )
+        done = f" (done: {', '.join(result['done'])})" if result.get("done") else ""
+        raise from_report({**result["services"][failed[0]]["error"], "message": f"{failures}{done}"})
 
 
 def _checked(services: Sequence[str] | str | None) -> list[str] | None:

@@ -11,7 +11,6 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow_hoodie.engines import LOCAL, Choice
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import HoodieJobOperator, check_options
-from airflow_hoodie.operators.deferring import HoodieDeferringOperator
 from airflow_hoodie.paths import is_later, is_template
 from airflow_hoodie.secrets import hide
 from airflow_hoodie.storage_conn import aws_settings
@@ -23,11 +22,11 @@ _AWS_KEYS = ("hoodie.aws.access.key", "hoodie.aws.secret.key", "hoodie.aws.sessi
 INDEX_MODES = ("show", "create", "schedule", "execute", "drop", "rebuild")
 
 
-class RewriteOperator(HoodieDeferringOperator):
+class RewriteOperator(HoodieJobOperator):
     """Base of the services that put a plan on the timeline and execute it.
 
     Writers may run while a plan is executed. To make one the job waits for writers at work
-    (`wait_for_writer`), and writers wait for it, a short time. Other parameters: HoodieDeferringOperator.
+    (`wait_for_writer`), and writers wait for it, a short time. Other parameters: HoodieJobOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param mode: `schedule` makes a plan if one is due, `execute` executes the pending plans, oldest first,
@@ -110,8 +109,8 @@ class ClusteringOperator(RewriteOperator):
     ui_color = "#dfeaf5"
 
 
-class HoodieLocalOperator(HoodieDeferringOperator):
-    """Base of the services that need no executors. Other parameters: HoodieDeferringOperator.
+class HoodieLocalOperator(HoodieJobOperator):
+    """Base of the services that need no executors. Other parameters: HoodieJobOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)

@@ -61,8 +61,7 @@ class HoodieSQLOperator(HoodieCommitOperator):
 
     def auto_choice(self) -> Choice:
         limit = size_of("local_max_size", self.local_max_size)
-        options = {**self.table["options"], **self.options}
-        return choose(self.table["path"], _OPERATIONS, None, limit, options)
+        return choose(self.table["path"], _OPERATIONS, None, limit, self.settings())
 
     def request(self) -> dict[str, Any]:
         name, tables = HoodieTable.from_dict(self.table).name, _named(self.tables)

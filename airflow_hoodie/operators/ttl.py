@@ -7,13 +7,14 @@ from typing import Any
 
 from airflow_hoodie.assets.events import changed_by
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.operators.emitting import HoodieEmittingOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator
+from airflow_hoodie.publication import emitting
+from airflow_hoodie.table import HoodieTable
 
 _DAYS = "hoodie.partition.ttl.strategy.days.retain"
 
 
-class PartitionTTLOperator(HoodieEmittingOperator, HoodieLocalOperator):
+class PartitionTTLOperator(HoodieLocalOperator):
     """Deletes the partitions of a table that are older than a number of days, by one commit.
 
     The days are counted from the last write to a partition, or from its creation
@@ -22,19 +23,28 @@ class PartitionTTLOperator(HoodieEmittingOperator, HoodieLocalOperator):
     job waits for a writer at work (`wait_for_writer`).
 
     The table's asset gets an event of the commit, one only, also where the try that made it died before. The
-    XCom `return_value` is the job's TtlResult (docs/results.md). Other parameters: HoodieLocalOperator, and
-    `emit_asset` of HoodieEmittingOperator.
+    XCom `return_value` is the job's TtlResult (docs/results.md). Other parameters: HoodieLocalOperator.
 
+    :param table: HoodieTable or its dict form. (templated)
     :param days: how long a partition lives; None: the setting
         `hoodie.partition.ttl.strategy.days.retain` says it, in `options` or the table's.
+    :param emit_asset: see HoodieCommitOperator.
     """
 
     job = "ttl"
+    changes_rows = True
 
     ui_color = "#f5e6da"
 
-    def __init__(self, *, days: int | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(
+        self,
+        *,
+        table: HoodieTable | Mapping[str, Any],
+        days: int | None = None,
+        emit_asset: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(table=table, **emitting(self, table, emit_asset, kwargs))
         if days is not None and (isinstance(days, bool) or not isinstance(days, int) or days < 1):
             raise HoodieConfigurationError(f"days is {days!r}; give a whole number, 1 or more")
         self.days = days

@@ -8,8 +8,8 @@ from typing import Any
 from airflow_hoodie.assets.events import changed_by
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import HoodieJobOperator
-from airflow_hoodie.operators.emitting import HoodieEmittingOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator, is_deferred
+from airflow_hoodie.publication import emitting
 from airflow_hoodie.table import HoodieTable
 
 
@@ -53,7 +53,7 @@ class HoodieInstantOperator(HoodieLocalOperator):
         return text
 
 
-class RollbackOperator(HoodieEmittingOperator, HoodieInstantOperator):
+class RollbackOperator(HoodieInstantOperator):
     """Rolls back one instant: a failed write, a pending clustering, or the newest completed commit.
 
     An instant that was rolled back before is no error, so that a retry succeeds. The job waits for a writer
@@ -61,14 +61,22 @@ class RollbackOperator(HoodieEmittingOperator, HoodieInstantOperator):
     rollback raises HoodieTableError, which names it.
 
     The rollback of a completed commit changes rows, so that the table's asset gets an event of it. The XCom
-    `return_value` is the job's RollbackResult (docs/results.md) without names of files. Parameters:
-    HoodieInstantOperator, and `emit_asset` of HoodieEmittingOperator.
+    `return_value` is the job's RollbackResult (docs/results.md) without names of files. Other parameters:
+    HoodieInstantOperator.
+
+    :param table: HoodieTable or its dict form. (templated)
+    :param emit_asset: see HoodieCommitOperator.
     """
 
     job = "rollback"
+    changes_rows = True
 
-    template_fields: Sequence[str] = HoodieInstantOperator.template_fields
     ui_color = "#f8e0e0"
+
+    def __init__(
+        self, *, table: HoodieTable | Mapping[str, Any], emit_asset: bool = True, **kwargs: Any
+    ) -> None:
+        super().__init__(table=table, **emitting(self, table, emit_asset, kwargs))
 
     def change(self, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
         rolled_back = result.get("status") == "rolled_back" and result.get("target_state") == "completed"
@@ -137,7 +145,7 @@ class SavepointOperator(HoodieInstantOperator):
         }
 
 
-class RestoreOperator(HoodieEmittingOperator, HoodieInstantOperator):
+class RestoreOperator(HoodieInstantOperator):
     """Restores the table to a savepoint, or to another commit whose files still exist.
 
     The job rolls back every later write, compaction and clustering; `instant` is the newest commit
@@ -147,15 +155,22 @@ class RestoreOperator(HoodieEmittingOperator, HoodieInstantOperator):
     them.
 
     A restore changes rows, so that the table's asset gets one event of it, also where the try that restored
-    died before its event. The XCom `return_value` is the
-    job's RestoreResult (docs/results.md) without names of files. Parameters: HoodieInstantOperator, and
-    `emit_asset` of HoodieEmittingOperator.
+    died before its event. The XCom `return_value` is the job's RestoreResult (docs/results.md) without names
+    of files. Other parameters: HoodieInstantOperator.
+
+    :param table: HoodieTable or its dict form. (templated)
+    :param emit_asset: see HoodieCommitOperator.
     """
 
     job = "restore"
+    changes_rows = True
 
-    template_fields: Sequence[str] = HoodieInstantOperator.template_fields
     ui_color = "#f8e8d8"
+
+    def __init__(
+        self, *, table: HoodieTable | Mapping[str, Any], emit_asset: bool = True, **kwargs: Any
+    ) -> None:
+        super().__init__(table=table, **emitting(self, table, emit_asset, kwargs))
 
     def change(self, result: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return changed_by(result)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, MAX_AMPLIFICATION, check_services, services_option
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
-from airflow_hoodie.operators.base import check_options
-from airflow_hoodie.operators.emitting import HoodieEmittingOperator
+from airflow_hoodie.operators.base import HoodieJobOperator, check_options
 from airflow_hoodie.operators.services import HoodieLocalOperator
 from airflow_hoodie.options import option_texts
 from airflow_hoodie.paths import is_later, is_template
+from airflow_hoodie.publication import emitting
 from airflow_hoodie.table import HoodieTable
-from airflow_hoodie.tokens import committed_before, task_token
+from airflow_hoodie.tokens import committed_before
 from hoodie.config.functions import Function, name_of, shown
 from hoodie.errors import HoodieError
 from hoodie.source.fingerprint import partition_source, transform_source
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 FORMATS = ("parquet", "csv", "json", "avro", "orc", "table", "sql")
 
 
-class HoodieCommitOperator(HoodieEmittingOperator):
+class HoodieCommitOperator(HoodieJobOperator):
     """Base of the operators that make a commit.
 
     The XCom `return_value` is the job's WriteResult (docs/results.md). With `deferrable=True` it needs
-    `exactly_once` or a token. Other parameters: HoodieEmittingOperator.
+    `exactly_once` or a token. Other parameters: HoodieJobOperator.
 
     :param table: HoodieTable or its dict form. (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
@@ -47,12 +47,16 @@ class HoodieCommitOperator(HoodieEmittingOperator):
     :param max_write_amplification: the most bytes that the write may write for each byte that it changes, by
         its plan. One that needs more fails with HoodieValidationError before anything is written. None: what
         the options say, else no limit.
+    :param emit_asset: add the table's asset to the outlets, unless its path is templated or relative. The
+        event contains instant, action, partitions, counts and operation. If `table.partitions` is among the
+        outlets, each partition with changed files gets an event too. What was done by an earlier run, whose
+        event is there, gets none.
     """
 
     operation: str
-    makes_table = True
+    changes_rows = makes_table = needs_token = True
 
-    template_fields: Sequence[str] = ("token", *HoodieEmittingOperator.template_fields)
+    template_fields: Sequence[str] = ("token", *HoodieJobOperator.template_fields)
 
     def __init__(
         self,
@@ -65,28 +69,18 @@ class HoodieCommitOperator(HoodieEmittingOperator):
         services: str = "auto",
         allow_out_of_order: bool = False,
         max_write_amplification: float | None = None,
+        emit_asset: bool = True,
         **kwargs: Any,
     ) -> None:
         # whether the task may be deferred depends on them
         self.exactly_once = exactly_once
         self.token = token
-        super().__init__(table=table, options=options, **kwargs)
+        super().__init__(table=table, options=options, **emitting(self, table, emit_asset, kwargs))
         check_options(self.operation, table, options)
         self.force = force
         self.services = check_services(services)
         self.allow_out_of_order = allow_out_of_order
         self.max_write_amplification = max_write_amplification
-
-    def not_deferrable(self) -> str:
-        if not (self.exactly_once or self.token):
-            return (
-                "runs a job that the cluster may start twice, and it would write twice; use exactly_once=True"
-            )
-        return super().not_deferrable()
-
-    def take_token(self, context: Context) -> None:
-        if self.exactly_once and not self.token:
-            self.token = task_token(context)
 
     def described(self) -> Mapping[str, Any]:
         """What is written, as the token's fingerprint is made of it; raises HoodieConfigurationError."""
@@ -94,12 +88,12 @@ class HoodieCommitOperator(HoodieEmittingOperator):
 
     def done_before(self, context: Context) -> dict[str, Any] | None:
         """The result of this write's commit, when there is one: no job is submitted then."""
-        self.take_token(context)
         if not self.token or self.force:
             return None
         table = HoodieTable.from_dict(self.table)
-        options = {**table.options, **self.options}
-        found = committed_before(table.path, self.token, self.operation, self.described(), options)
+        found = committed_before(
+            table.path, self.token, self.operation, self.described(), {**table.options, **self.options}
+        )
         if found is None:
             return None
         self.log.info("%s was committed at %s; nothing is submitted", self.token, found.instant)
@@ -170,9 +164,8 @@ class HoodieWriteOperator(HoodieCommitOperator):
 
     def auto_choice(self) -> Choice:
         limit = size_of("local_max_size", self.local_max_size)
-        options = {**self.table["options"], **self.options}
         source = source_request(self.source)
-        return choose(self.table["path"], {self.operation}, source, limit, options, self.transform)
+        return choose(self.table["path"], {self.operation}, source, limit, self.settings(), self.transform)
 
     def request(self) -> dict[str, Any]:
         return {**super().request(), "source": source_request(self.source), **_transform(self.transform)}

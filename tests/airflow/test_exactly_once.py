@@ -17,10 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
+from airflow_hoodie import publication
 from airflow_hoodie.exceptions import HoodieException
 from airflow_hoodie.hooks import process_group
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
-from airflow_hoodie.operators import emitting
 from airflow_hoodie.operators.write import UpsertOperator
 from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.tokens import task_token
@@ -180,7 +180,7 @@ def killed(where: str, job: FakeSubmit, table: HoodieTable, path: str, run_of: d
             if where == "before submit":
                 worker_only.setattr(HoodieSparkSubmitHook, "submit", die)
             if where == "before the result":
-                worker_only.setattr(emitting, "record_commit", die)
+                worker_only.setattr(publication, "record_commit", die)
             run(job, table, path, context(**run_of))
         finally:
             os._exit(1)

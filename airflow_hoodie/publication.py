@@ -1,0 +1,95 @@
+"""What a task publishes of its job beside the result: XComs, links, metrics, events of the table's assets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow_hoodie import stats
+from airflow_hoodie.assets.events import record_commit, with_outlets
+from airflow_hoodie.exceptions import HoodieConflictError
+from airflow_hoodie.links.hoodie import SparkUILink, history_url
+from airflow_hoodie.paths import is_absolute, is_later, is_template
+from airflow_hoodie.table import HoodieTable
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperatorLink, Context
+
+#: XCom with the id of the Spark application
+APPLICATION_KEY = "spark_application_id"
+
+
+class Publication:
+    """Of one run of an operator. Outside of a run there are no XComs, and so no links."""
+
+    def __init__(self, operator: Any, context: Context) -> None:
+        self._operator = operator
+        self._context = context
+        self._application: Mapping[str, Any] = {}
+
+    def link(self, link: BaseOperatorLink) -> None:
+        """Make a link of the task known while it runs."""
+        ti: Any = self._context.get("ti")
+        self._push(link.xcom_key, link.get_link(self._operator, ti_key=ti))
+
+    def application(self, application_id: str) -> None:
+        self._push(APPLICATION_KEY, application_id)
+
+    def spark_ui(self, address: str) -> None:
+        self._operator.spark_ui = address
+        self.link(SparkUILink())
+
+    def progress(self, value: Mapping[str, Any]) -> None:
+        """A progress message of the job, which may name its application and its Spark UI."""
+        if application := value.get("application_id"):
+            self._application = dict(value)
+            self.application(str(application))
+        if address := value.get("spark_ui"):
+            self.spark_ui(str(address))
+
+    def history(self, server: str | None) -> None:
+        """The link of an application that has ended: its history, or none, as others take its port."""
+        if self._application:
+            self.spark_ui(history_url(self._application, server))
+
+    def count(self, name: str) -> None:
+        operator = self._operator
+        stats.counted(getattr(operator, "operation", operator.job), operator.table["name"], name)
+
+    @contextlib.contextmanager
+    def counting_conflicts(self) -> Iterator[None]:
+        """A conflict that is raised inside is counted in Airflow's metrics."""
+        try:
+            yield
+        except HoodieConflictError:
+            self.count("conflicts")
+            raise
+
+    def events(self, change: Mapping[str, Any] | None) -> None:
+        """The assets' events contain the change; see `record_commit`."""
+        operator = self._operator
+        operator.outlets = record_commit(self._context, operator.outlets, change, operator.table["path"])
+
+    def _push(self, key: str, value: str) -> None:
+        ti: Any = self._context.get("ti")
+        if hasattr(ti, "xcom_push"):
+            ti.xcom_push(key=key, value=value)
+
+
+def emitting(operator: Any, table: Any, emit_asset: bool, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The operator's arguments with the table's asset among the outlets, if it is to have events."""
+    if not emit_asset:
+        return arguments
+    if is_later(table):
+        operator.late_asset = True
+        return arguments
+    # no parameter of its own: Airflow would give a mapped task that parameter's default as outlets
+    return {**arguments, "outlets": with_table_asset(arguments.get("outlets"), HoodieTable.of(table))}
+
+
+def with_table_asset(outlets: Any, table: HoodieTable) -> Any:
+    """Outlets with the table's asset, unless its path is a template or relative."""
+    if is_absolute(table.path) and not is_template(table.path):
+        return with_outlets(outlets, table.asset)
+    return outlets
