@@ -14,8 +14,8 @@ point, of this package or of Apache Hudi, continues it. A kill after 4 leaves co
 change nothing.
 
 The metadata table is deleted before 1 and rebuilt after 5 (hoodie.write.participants.metadata_table). Apache
-Hudi restores it if its files are old enough, and then lists the folders. After a rebuild all of its indexes are
-right, whatever cleans and compactions came between, and no kill leaves it and the table apart.
+Hudi restores it if its files are old enough, and then lists the folders. After a rebuild all of its indexes
+are right, whatever cleans and compactions came between, and no kill leaves it and the table apart.
 """
 
 from __future__ import annotations
