@@ -9,6 +9,7 @@ import pytest
 from hoodie.codec.avro import java_strings
 from hoodie.errors import TableError
 from hoodie.storage.local import LocalStorage
+from hoodie.timeline.archive import log_archive
 from hoodie.timeline.archive.archive import ArchivedEntry
 from hoodie.timeline.archive.log_archive import (
     LogArchive,
@@ -79,9 +80,7 @@ def written(folder: Path, count: int) -> list[Instant]:
     return instants
 
 
-def test_files_that_are_merged_meanwhile_are_read_where_they_are_now(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_are_merged_meanwhile_are_read_where_they_are_now(tmp_path: Path) -> None:
     instants = written(tmp_path, 4)
     archive = LogArchive(STORAGE, str(tmp_path))
     entries = archive.entries()
@@ -97,7 +96,7 @@ def test_names_that_another_archiver_takes(tmp_path: Path, monkeypatch: pytest.M
     """As many as the caller bears; None for all of them."""
     (clean,) = written(tmp_path, 1)
     archive = LogArchive(STORAGE, str(tmp_path))
-    monkeypatch.setattr(LogArchive, "_last_version", lambda archive: 0)
+    monkeypatch.setattr(log_archive, "_last_version", lambda files: 0)
     state = (clean, b"", clean.time)
     with pytest.raises(TableError, match="after 1 tries; run one archiver at a time"):
         archive.append([state], 10, 1)

@@ -122,7 +122,7 @@ class LogArchive(Archive):
         them is taken, and where a file of the timeline is torn.
         """
         data = encode_archive((entry_record(*state) for state in states), batch)
-        for version in itertools.islice(itertools.count(self._last_version() + 1), attempts):
+        for version in itertools.islice(itertools.count(_last_version(self.files()) + 1), attempts):
             name = archive_name(version)
             try:
                 self.storage.create(f"{self.folder}/{name}", data)
@@ -139,9 +139,7 @@ class LogArchive(Archive):
         """The newest files, oldest first, up to the first one above `limit` bytes; empty when there are fewer
         than `least`. Only neighbours are merged, so that the files stay in the order of time.
         """
-        small = itertools.takewhile(lambda item: item.size <= limit, reversed(self.files()))
-        found = list(small)[::-1]
-        return found if len(found) >= least else []
+        return _small(self.files(), limit, least)
 
     def has_merge_plan(self) -> bool:
         """Whether a merge is under way, or was killed."""
@@ -155,10 +153,11 @@ class LogArchive(Archive):
         file, 3. the small files deleted, 4. the plan deleted. As long as all small files are there, the new
         one is none of the history's; once one of them is gone, the new one holds them all.
         """
-        storage, small = self.storage, self.small_files(limit, least)
+        storage, files = self.storage, self.files()
+        small = _small(files, limit, least)
         if not small:
             return []
-        plan = MergePlan(tuple(item.path for item in small), archive_name(self._last_version() + 1))
+        plan = MergePlan(tuple(item.path for item in small), archive_name(_last_version(files) + 1))
         storage.create(self._plan_path, plan.to_bytes())
         content = b"".join(storage.read(item.path) for item in small)
         storage.create(f"{self.folder}/{plan.merged}", content)
@@ -190,12 +189,18 @@ class LogArchive(Archive):
     def _plan_path(self) -> str:
         return f"{self.folder}/{MERGE_PLAN_NAME}"
 
-    def _last_version(self) -> int:
-        return max((archive_version(item.name) or 0 for item in self.files()), default=0)
-
     def _contains(self, path: str, text: bytes) -> bool:
         with self.storage.open_input(path) as file:
             return text in file.read()
+
+
+def _last_version(files: Iterable[FileInfo]) -> int:
+    return max((archive_version(item.name) or 0 for item in files), default=0)
+
+
+def _small(files: Sequence[FileInfo], limit: int, least: int) -> list[FileInfo]:
+    found = list(itertools.takewhile(lambda item: item.size <= limit, reversed(files)))[::-1]
+    return found if len(found) >= least else []
 
 
 def read_file(storage: Storage, path: str) -> Iterator[ArchivedEntry]:
