@@ -13,11 +13,6 @@
 
 After a kill the next run finds instants that the newest archive file already has, and only deletes their
 files.
-
-The merge of small archive files survives a kill too (format.md 11): `mergeArchivePlan`, which names the
-small files and the new one; the new file; the deletes of the small files; the delete of the plan. As long as
-all small files exist, the new one does not belong to the history. Once one of them is gone, the new one has
-them all.
 """
 
 from __future__ import annotations
