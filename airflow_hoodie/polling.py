@@ -1,21 +1,14 @@
-"""What tasks that wait in the triggerer share: whether they do, how they pause, when their time ends."""
+"""What tasks that wait in the triggerer share: how they pause, when their time ends."""
 
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
-
-from airflow.sdk.configuration import conf
 
 #: so many polls in a row may fail before the task does
 MAX_FAILURES = 10
 #: seconds: pauses are doubled while polls fail, up to this one, or the trigger's own where that is longer
 LONGEST = 300.0
 _SHORTEST = 0.05
-
-
-def default_deferrable() -> bool:
-    """Airflow's setting for tasks that do not say whether they are deferrable."""
-    return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
 
 
 def backoff(interval: float, failures: int) -> float:

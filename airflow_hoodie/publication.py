@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow_hoodie import stats
+from airflow_hoodie.arguments import is_absolute, is_later, is_template
 from airflow_hoodie.assets.events import record_commit, with_outlets
 from airflow_hoodie.exceptions import HoodieConflictError
 from airflow_hoodie.links.hoodie import SparkUILink, history_url
-from airflow_hoodie.paths import is_absolute, is_later, is_template
 from airflow_hoodie.table import HoodieTable
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
+from airflow_hoodie.arguments import fields_of, is_on_files
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.paths import fields_of, is_on_files
 from hoodie.mask import holds_secret
 from hoodie.storage import settings
 from hoodie.storage.settings import options_of

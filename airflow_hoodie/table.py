@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from airflow_hoodie.arguments import check_path, is_later, is_template, known_options, option_texts
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.locks import lock_options
-from airflow_hoodie.options import option_texts
-from airflow_hoodie.paths import check_path, is_template
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -198,6 +197,12 @@ class HoodieTable:
         if isinstance(value, Mapping):
             return cls.from_dict(value)
         raise HoodieConfigurationError(f"table is {value!r}; pass a HoodieTable or its to_dict() form")
+
+
+def check_options(operation: str, table: Any, options: Any) -> None:
+    """What is known of them when the DAG is read. Raises HoodieConfigurationError."""
+    if not is_later(table):
+        HoodieTable.of(table).options_for(operation, known_options(options))
 
 
 def _lock(lock: Any) -> Any:

@@ -16,9 +16,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
+from airflow_hoodie.arguments import is_template, table_path
 from airflow_hoodie.dataset_names import SAME_STORE, dataset_name
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.paths import is_template, table_path
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset

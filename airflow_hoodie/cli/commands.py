@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow_hoodie.arguments import is_absolute
 from airflow_hoodie.compat.task_sdk import look_up_as_server
 from airflow_hoodie.exceptions import HoodieException
 from airflow_hoodie.hooks.hoodie import (
@@ -20,7 +21,6 @@ from airflow_hoodie.hooks.hoodie import (
     connection_help,
 )
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
-from airflow_hoodie.paths import is_absolute
 from hoodie.bundle import package_folder
 from hoodie.text import lines, visible
 

@@ -18,6 +18,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow_hoodie import stats
+from airflow_hoodie.arguments import is_template
 from airflow_hoodie.clusters import ClusterManager, State
 from airflow_hoodie.clusters.choice import MASTERS, has_cluster
 from airflow_hoodie.compat.spark_provider import add_lineage, hook_arguments
@@ -34,10 +35,9 @@ from airflow_hoodie.exceptions import (
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.job_output import log_result
 from airflow_hoodie.job_results import JobResult, check_table
-from airflow_hoodie.paths import is_template
 from airflow_hoodie.publication import Publication
+from airflow_hoodie.runs import commit_of
 from airflow_hoodie.secrets import any_secret
-from airflow_hoodie.tokens import commit_of
 from airflow_hoodie.triggers.application import LOST, TIMED_OUT, ApplicationTrigger
 from hoodie.errors import HoodieError
 from hoodie.storage import normalize

@@ -25,7 +25,7 @@ from urllib.parse import quote, urlsplit
 from airflow_hoodie.clusters import ClusterManager, State, Status
 from airflow_hoodie.clusters.rest import ask, shown, unreachable
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.private_file import private_file
+from airflow_hoodie.secrets import private_file
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,11 +21,17 @@ from typing import Any
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from airflow_hoodie.arguments import (
+    check_path,
+    connection_texts,
+    fields_of,
+    is_absolute,
+    is_on_files,
+    table_path,
+)
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.hooks.lock import HoodieLockHook
 from airflow_hoodie.locks import lock_options
-from airflow_hoodie.options import connection_texts
-from airflow_hoodie.paths import check_path, fields_of, is_absolute, is_on_files, table_path
 from airflow_hoodie.secrets import hide
 from airflow_hoodie.storage_conn import storage_settings
 from hoodie.config.key import Config

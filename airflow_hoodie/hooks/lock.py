@@ -16,9 +16,9 @@ from typing import Any
 from airflow.sdk import BaseHook, Connection
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from airflow_hoodie.arguments import connection_texts
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.locks import PREFIX
-from airflow_hoodie.options import connection_texts
 from airflow_hoodie.secrets import hide
 from airflow_hoodie.storage_conn import aws_settings
 

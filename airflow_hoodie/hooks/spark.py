@@ -37,8 +37,7 @@ from airflow_hoodie.exceptions import (
 from airflow_hoodie.hooks import process_group
 from airflow_hoodie.job_output import JobOutput, with_nonce
 from airflow_hoodie.preflight import check_master, check_reachable
-from airflow_hoodie.private_file import private_file
-from airflow_hoodie.secrets import hide
+from airflow_hoodie.secrets import hide, private_file
 
 _MASTER = re.compile(r"yarn|local(\[[^\]]+\])?|local-cluster\[.+\]|(?!local:)[a-z][a-z0-9+.-]*://\S+")
 #: settings of Spark that are fields of a Spark connection's extra

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 from airflow.sdk import BaseNotifier
 from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
 
+from airflow_hoodie.arguments import fields_of, is_later
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import Commits
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieConflictError, HoodieException
 from airflow_hoodie.hooks.hoodie import located
 from airflow_hoodie.links.hoodie import timeline_url
-from airflow_hoodie.paths import fields_of, is_later
 from airflow_hoodie.table import HoodieTable
 from hoodie.errors import HoodieError
 from hoodie.mask import masked

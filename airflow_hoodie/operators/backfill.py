@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_hoodie.backfill import is_backfill, writes_left
 from airflow_hoodie.operators.maintenance import MaintenanceOperator
+from airflow_hoodie.runs import is_backfill, writes_left
 from airflow_hoodie.table import HoodieTable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie import stats
-from airflow_hoodie.backfill import wait_option
+from airflow_hoodie.arguments import default_deferrable, is_later, is_template, kept_options, option_texts
 from airflow_hoodie.clusters.choice import cluster_at
 from airflow_hoodie.clusters.job import ClusterJob, check_deferrable, cluster_of, not_deferrable
 from airflow_hoodie.compat.spark_provider import (
@@ -45,15 +45,12 @@ from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.links.hoodie import LINKS, TimelineLink
-from airflow_hoodie.options import kept_options, known_options, option_texts
-from airflow_hoodie.paths import is_later, is_template
-from airflow_hoodie.polling import default_deferrable
 from airflow_hoodie.preflight import check_master, check_source
 from airflow_hoodie.publication import Publication, with_table_asset
+from airflow_hoodie.runs import run_metadata, task_token, wait_option
 from airflow_hoodie.secrets import hide
 from airflow_hoodie.subclasses import check_templates
 from airflow_hoodie.table import HoodieTable
-from airflow_hoodie.tokens import run_metadata, task_token
 from airflow_hoodie.triggers.application import EVENT_FIELDS
 from hoodie.bundle import bundle_zip, job_script
 from hoodie.config.key import Config
@@ -491,9 +488,3 @@ class HoodieJobOperator(SparkSubmitOperator):
         self._last_hook = hook
         if self.killed:
             hook.on_kill()
-
-
-def check_options(operation: str, table: Any, options: Any) -> None:
-    """What is known of them when the DAG is read. Raises HoodieConfigurationError."""
-    if not is_later(table):
-        HoodieTable.of(table).options_for(operation, known_options(options))

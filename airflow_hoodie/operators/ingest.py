@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_hoodie.backfill import check_services, services_option
+from airflow_hoodie.arguments import check_path, is_later, known_options, option_texts
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
-from airflow_hoodie.operators.base import HoodieJobOperator, check_options
+from airflow_hoodie.operators.base import HoodieJobOperator
 from airflow_hoodie.operators.write import source_request, transform_text
-from airflow_hoodie.options import known_options, option_texts
-from airflow_hoodie.paths import check_path, is_later
 from airflow_hoodie.publication import emitting
-from airflow_hoodie.table import HoodieTable
+from airflow_hoodie.runs import check_services, services_option
+from airflow_hoodie.table import HoodieTable, check_options
 from hoodie.config.error_table import NAME, ErrorTable
 from hoodie.config.error_table import error_table as errors_of
 from hoodie.config.functions import Function

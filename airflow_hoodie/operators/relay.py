@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
+from airflow_hoodie.arguments import table_path
 from airflow_hoodie.assets.events import commits_in, partition_keys, with_outlets
 from airflow_hoodie.assets.hoodie import asset_uri, partition_asset
 from airflow_hoodie.compat.task_sdk import inlet_events
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.paths import table_path
 from airflow_hoodie.table import HoodieTable
 from hoodie.storage import normalize
 

@@ -8,13 +8,13 @@ from typing import Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from airflow_hoodie.arguments import is_later, is_template
 from airflow_hoodie.engines import LOCAL, Choice
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.operators.base import HoodieJobOperator, check_options
-from airflow_hoodie.paths import is_later, is_template
+from airflow_hoodie.operators.base import HoodieJobOperator
 from airflow_hoodie.secrets import hide
 from airflow_hoodie.storage_conn import aws_settings
-from airflow_hoodie.table import HoodieTable
+from airflow_hoodie.table import HoodieTable, check_options
 
 MODES = ("schedule", "execute", "run")
 _CATALOG = "hoodie.meta.sync.client.tool.class"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from airflow_hoodie.arguments import is_later
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.write import HoodieCommitOperator
-from airflow_hoodie.paths import is_later
 from airflow_hoodie.table import HoodieTable
 from hoodie.source.fingerprint import statement_source
 

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, MAX_AMPLIFICATION, check_services, services_option
+from airflow_hoodie.arguments import is_later, is_template, option_texts
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
-from airflow_hoodie.operators.base import HoodieJobOperator, check_options
+from airflow_hoodie.operators.base import HoodieJobOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator
-from airflow_hoodie.options import option_texts
-from airflow_hoodie.paths import is_later, is_template
 from airflow_hoodie.publication import emitting
-from airflow_hoodie.table import HoodieTable
-from airflow_hoodie.tokens import committed_before
+from airflow_hoodie.runs import (
+    ALLOW_OUT_OF_ORDER,
+    MAX_AMPLIFICATION,
+    check_services,
+    committed_before,
+    services_option,
+)
+from airflow_hoodie.table import HoodieTable, check_options
 from hoodie.config.functions import Function, name_of, shown
 from hoodie.errors import HoodieError
 from hoodie.source.fingerprint import partition_source, transform_source

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from airflow.sdk import BaseSensorOperator, PokeReturnValue
 from airflow.triggers.base import StartTriggerArgs
 
+from airflow_hoodie.arguments import check_path, default_deferrable, is_absolute, is_template, table_path
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import Condition, condition
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.hooks.hoodie import located, resolved_path
-from airflow_hoodie.paths import check_path, is_absolute, is_template, table_path
-from airflow_hoodie.polling import default_deferrable
 from airflow_hoodie.storage_conn import trigger_storage
 from airflow_hoodie.subclasses import check_templates
 from airflow_hoodie.table import HoodieTable

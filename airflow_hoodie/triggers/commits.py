@@ -22,13 +22,13 @@ from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
+from airflow_hoodie.arguments import is_template, table_path
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.compat.shared_stream import waits_for_the_event
 from airflow_hoodie.compat.task_sdk import asset_stores
 from airflow_hoodie.conditions import COMMITS, CommitFilter, Since
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.hooks.hoodie import storage_options
-from airflow_hoodie.paths import is_template, table_path
 from airflow_hoodie.polling import backoff
 from airflow_hoodie.storage_conn import trigger_storage
 from airflow_hoodie.watch_offset import WatchOffset, new_commits

@@ -15,11 +15,11 @@ from airflow.triggers.base import (
     TriggerEvent,
 )
 
+from airflow_hoodie.arguments import table_path
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import Condition, condition
 from airflow_hoodie.exceptions import HoodieException, from_error, from_report
 from airflow_hoodie.hooks.hoodie import storage_options
-from airflow_hoodie.paths import table_path
 from airflow_hoodie.polling import MAX_FAILURES, pause
 from hoodie.errors import ConfigError, HoodieError, TableNotFound
 from hoodie.storage import normalize

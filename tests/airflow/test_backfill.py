@@ -16,10 +16,10 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 import hoodie
 from airflow_hoodie import HOODIE_RETRIES, BackfillMaintenanceOperator, CompactionOperator, UpsertOperator
-from airflow_hoodie.backfill import ALLOW_OUT_OF_ORDER, SERVICES_ENABLED, WAIT_FOR_WRITER
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieConflictError, from_report
 from airflow_hoodie.operators.maintenance import MaintenanceOperator
 from airflow_hoodie.retries import HoodieRetryPolicy
+from airflow_hoodie.runs import ALLOW_OUT_OF_ORDER, SERVICES_ENABLED, WAIT_FOR_WRITER
 from airflow_hoodie.table import HoodieTable
 from scripts.environment import ROOT
 from tests.conftest import require

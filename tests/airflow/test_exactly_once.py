@@ -22,8 +22,8 @@ from airflow_hoodie.exceptions import HoodieException
 from airflow_hoodie.hooks import process_group
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.operators.write import UpsertOperator
+from airflow_hoodie.runs import task_token
 from airflow_hoodie.table import HoodieTable
-from airflow_hoodie.tokens import task_token
 from tests.support.faults import wait_for
 from tests.support.processes import end_in_time
 from tests.support.tiers import full_but

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from airflow.sdk import DAG
 
-from airflow_hoodie.backfill import WAIT_FOR_WRITER
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieConflictError,
@@ -32,6 +31,7 @@ from airflow_hoodie.operators.write import (
     InsertOperator,
     UpsertOperator,
 )
+from airflow_hoodie.runs import WAIT_FOR_WRITER
 from airflow_hoodie.table import HoodieTable
 from hoodie import errors
 

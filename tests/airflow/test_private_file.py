@@ -15,7 +15,7 @@ import pytest
 
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError, HoodieJobKilledError
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
-from airflow_hoodie.private_file import private_file
+from airflow_hoodie.secrets import private_file
 
 from .conftest import FakeSubmit, guarded
 

@@ -19,7 +19,6 @@ from airflow.sdk import DAG
 
 import airflow_hoodie
 from airflow_hoodie import CompactionOperator, HoodieTable, PartitionTTLOperator, SavepointOperator
-from airflow_hoodie.backfill import WAIT_FOR_WRITER
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieConflictError,
@@ -27,6 +26,7 @@ from airflow_hoodie.exceptions import (
     from_report,
 )
 from airflow_hoodie.operators import base
+from airflow_hoodie.runs import WAIT_FOR_WRITER
 from hoodie.services.description import Service
 from hoodie.services.registry import public
 from tests.support.service_entries import ENTRIES

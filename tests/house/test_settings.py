@@ -56,6 +56,21 @@ def test_settings_of_an_index_are_checked_before_it_is_used(tmp_path: Path) -> N
     assert [f"{name}='maybe': expected true or false" in problem for problem in said["problems"]] == [True]
 
 
+def test_a_setting_that_writes_name_is_found_without_those_of_services() -> None:
+    code = (
+        "import sys; from hoodie.config.key import key_of; "
+        "print(key_of('hoodie.table.name').name, key_of('hoodie.table.recordkey.fields').name); "
+        "print('hoodie.sync.settings' in sys.modules, key_of('hoodie.none')); "
+        "print('hoodie.sync.settings' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], cwd=SOURCES.parent, check=True, capture_output=True)
+    assert said.stdout.decode().splitlines() == [
+        "hoodie.table.name hoodie.datasource.write.recordkey.field",
+        "False None",
+        "True",
+    ]
+
+
 def test_settings_are_declared_where_the_catalogue_looks() -> None:
     places = {module for module in modules() if any(declarations(module))}
     assert places == set(MODULES)

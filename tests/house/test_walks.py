@@ -15,7 +15,7 @@ from tests.support.parsed import parsed
 
 #: walk -> files, functions, moves between files
 WALKS = {
-    "UpsertOperator, to spark-submit": (61, 230, 214),
+    "UpsertOperator, to spark-submit": (29, 170, 140),
     "upsert": (155, 940, 1880),
     "commit alone": (64, 280, 365),
     "filtered snapshot": (73, 445, 1300),

@@ -2,8 +2,8 @@
 
 - A `Key` is declared in the `settings` module of the package that uses it. `config[KEY]` is the typed value
   or the default.
-- This module names the modules that declare settings. They need the standard library only, so that a process
-  has all of them before it checks the first option.
+- This module names the modules that declare settings. They need the standard library only. A process imports
+  them until one declares the name that it looks for.
 - `Config` is an immutable view of the texts that a user gave. `Config.of` checks every name and value at
   once. It raises one ConfigError that lists all problems.
 - hudi_settings.tsv lists all settings of Apache Hudi 0.15.0 and 1.2.0, those that a Key declares included.
@@ -28,19 +28,20 @@ from typing import Any, Generic, TypeVar
 from hoodie.config.unsupported import SILENT, UNSUPPORTED, refused
 from hoodie.errors import ConfigError
 
+#: in the order in which a name is looked for: those that every write of a table names come first
 MODULES = (
     "hoodie.storage.settings",
+    "hoodie.table.settings",
+    "hoodie.keygen.settings",
+    "hoodie.merge.settings",
+    "hoodie.write.settings",
     "hoodie.aws.settings",
     "hoodie.format.settings",
-    "hoodie.table.settings",
     "hoodie.lock.settings",
     "hoodie.concurrency.settings",
     "hoodie.index.settings",
-    "hoodie.keygen.settings",
-    "hoodie.merge.settings",
     "hoodie.metadata.settings",
     "hoodie.read.settings",
-    "hoodie.write.settings",
     "hoodie.sync.settings",
     "hoodie.callbacks.settings",
     "hoodie.metrics.settings",
@@ -180,11 +181,25 @@ _KEYS: dict[str, Key[Any]] = {}
 
 
 @cache
+def _load(module: str) -> None:
+    importlib.import_module(module)
+
+
+@cache
 def keys() -> Mapping[str, Key[Any]]:
     """Every key by its names and aliases, whatever was imported before."""
     for module in MODULES:
-        importlib.import_module(module)
+        _load(module)
     return MappingProxyType(_KEYS)
+
+
+def key_of(name: str) -> Key[Any] | None:
+    """The key with this name or alias; modules are imported until one declares it."""
+    for module in MODULES:
+        if name in _KEYS:
+            break
+        _load(module)
+    return _KEYS.get(name)
 
 
 def declared() -> list[Key[Any]]:
@@ -251,7 +266,7 @@ class Config(Mapping[Any, Any]):
             if not is_unicode(text):
                 problems.append(f"{name}={text!r} is no valid text")
                 continue
-            key = keys().get(name)
+            key = key_of(name)
             if key is None:
                 texts[name] = text
                 if problem := refused(name, text):
