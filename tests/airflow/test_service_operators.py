@@ -27,8 +27,7 @@ from airflow_hoodie.exceptions import (
 )
 from airflow_hoodie.operators import base
 from airflow_hoodie.runs import WAIT_FOR_WRITER
-from hoodie.services.description import Service
-from hoodie.services.registry import public
+from hoodie.services.registry import Service, public
 from tests.support.service_entries import ENTRIES
 from tests.support.services import Said, copied, follow
 

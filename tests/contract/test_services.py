@@ -18,8 +18,7 @@ from hoodie.backend.local import LocalBackend
 from hoodie.backend.spark import SparkBackend
 from hoodie.errors import ConfigError, HoodieError
 from hoodie.jobs import _main
-from hoodie.services.description import Service
-from hoodie.services.registry import public
+from hoodie.services.registry import Service, public
 from hoodie.text import visible_in
 from tests.support.cli import said
 from tests.support.service_entries import ENTRIES, FEW

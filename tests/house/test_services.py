@@ -18,8 +18,7 @@ import hoodie.services
 from hoodie.cli.command import main as command
 from hoodie.jobs._main import main as job
 from hoodie.services import pages, registry
-from hoodie.services.description import Lazy, Service
-from hoodie.services.registry import planned, public
+from hoodie.services.registry import Lazy, Service, planned, public
 from scripts.environment import ROOT
 
 JOBS = ROOT / "spark_jobs" / "hoodie" / "jobs"
@@ -29,7 +28,7 @@ TOY = {
     "service.py": """
 from __future__ import annotations
 from dataclasses import dataclass
-from hoodie.services.description import Service, Turn, Lazy
+from hoodie.services.registry import Service, Turn, Lazy
 from hoodie.services.request import Request, asked
 
 @dataclass(frozen=True, kw_only=True)

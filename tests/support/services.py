@@ -23,8 +23,7 @@ import pytest
 
 import hoodie
 from hoodie.config.key import Config
-from hoodie.services.description import Service
-from hoodie.services.registry import public
+from hoodie.services.registry import Service, public
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline import clock

@@ -22,8 +22,7 @@ from hoodie.cli import show
 from hoodie.cli.output import Answer, to_json
 from hoodie.cli.services import add_fields, run
 from hoodie.errors import HoodieError
-from hoodie.services.description import Lazy, Service
-from hoodie.services.registry import public
+from hoodie.services.registry import Lazy, Service, public
 from hoodie.signals import terminated_by_signal
 from hoodie.text import lines, visible
 

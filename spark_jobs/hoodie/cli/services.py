@@ -1,4 +1,4 @@
-"""The commands of table services, made from their descriptions (hoodie.services.description)."""
+"""The commands of table services, made from their descriptions (hoodie.services.registry)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from hoodie.cli.engine import session
 from hoodie.cli.output import Answer
-from hoodie.services.description import Service
+from hoodie.services.registry import Service
 from hoodie.services.request import choices_of, doc_of, is_positional, metavar_of
 
 

@@ -19,7 +19,7 @@ Request of `sql`: {"table": path, "operation": "sql", "sql": statement, "name": 
 table, "tables": {other names: paths, or as of hoodie.sql}, "options", "extra_metadata", "token", "force",
 "dry_run", "engine"}; table, sql and name are required.
 Request of a table service: {"table": path, "operation": name, "options": {settings}, "dry_run": bool} and
-what the service's description has (hoodie.services.description), such as "mode", "instant", for compactions
+what the service's description has (hoodie.services.registry), such as "mode", "instant", for compactions
 and clusterings "extra_metadata": {texts} and "engine", as of a write.
 Request of `services`: {"table": path, "operation": "services", "services": [names], "engine": "spark" or
 "local" (default), "options": {settings}, "extra_metadata": {texts}, "dry_run": bool}; only table is required.
@@ -62,8 +62,7 @@ from hoodie.cli.maintenance import run_text
 from hoodie.errors import ConfigError, HoodieError, JobError
 from hoodie.jobs._output import Output, earlier_result, kept_by, request_text
 from hoodie.progress import ProgressCallback
-from hoodie.services.description import Service
-from hoodie.services.registry import public
+from hoodie.services.registry import Service, public
 from hoodie.signals import terminated_by_signal
 from hoodie.source import Source
 from hoodie.source.fingerprint import partition_source, statement_source, token_metadata, transform_source

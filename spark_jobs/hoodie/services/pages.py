@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hoodie.services.description import Service
-from hoodie.services.registry import public
+from hoodie.services.registry import Service, public
 from hoodie.services.request import is_positional
 
 _HEAD = ("Service", "What it does", "Python", "Airflow", "Runs on")

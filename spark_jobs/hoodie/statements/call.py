@@ -10,8 +10,7 @@ from hoodie.backend import Backend
 from hoodie.errors import ConfigError
 from hoodie.progress import ProgressCallback
 from hoodie.read.sql_tables import SqlTable
-from hoodie.services.description import Service
-from hoodie.services.registry import public
+from hoodie.services.registry import Service, public
 from hoodie.services.results import ServiceResult
 from hoodie.statements.parser import Call
 from hoodie.statements.words import table_named

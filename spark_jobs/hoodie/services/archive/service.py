@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hoodie.services.description import Lazy, Service, Turn
+from hoodie.services.registry import Lazy, Service, Turn
 from hoodie.services.request import Request
 from hoodie.services.text import nothing
 from hoodie.text import plural, size

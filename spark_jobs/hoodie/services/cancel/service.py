@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hoodie.services.description import Lazy, Service
+from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request, asked
 
 

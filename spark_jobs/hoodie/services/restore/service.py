@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hoodie.services.description import Lazy, Service, Turn
+from hoodie.services.registry import Lazy, Service, Turn
 from hoodie.services.request import Request, asked
 from hoodie.services.text import deleted, deleted_files, notes, nothing
 from hoodie.text import plural

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from hoodie.services.description import Lazy, Service
+from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request, asked
 from hoodie.services.text import notes, nothing
 from hoodie.text import plural

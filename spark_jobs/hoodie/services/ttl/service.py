@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hoodie.services.description import Lazy, Service
+from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request
 from hoodie.services.text import notes, nothing
 from hoodie.text import plural, size

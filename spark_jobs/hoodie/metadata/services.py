@@ -1,17 +1,26 @@
-"""Compaction of a metadata table: base files of all file groups, with what their logs say (format.md 10.7).
+"""Services of a metadata table: clean, archive and compaction, each in an order that survives a kill.
 
-1. the plan, `<newest deltacommit>001.compaction.requested`: from then on log files begin with its instant,
-2. the inflight file, 3. unfinished base files of an earlier try go, 4. a base file for each file slice of the
-plan, 5. the completed commit. A kill leaves the pending plan, which readers know to read, and the next
-`finish_compactions` executes it again. Data blocks whose instants did not come about are left out.
+Clean deletes file slices that no reader needs any more (format.md 10.7, 13.3): 1. the plan as requested file,
+2. the same as inflight file, 3. the files are deleted, 4. the completed file. A kill leaves the pending clean,
+and the next `finish_cleans` deletes the rest.
 
-A compaction says that all before it is known here: the table archives its instants up to the newest one.
+Archive (format.md 10.7, 11; Apache Hudi 0.15.0 HoodieTimelineArchiver): 1. an archive file, whole or not at
+all, 2. requested and inflight files, 3. completed files, oldest first. What a killed run has archived and not
+deleted is archived again: a reader of the archive takes one of each.
+
+Compaction writes base files of all file groups, with what their logs say (format.md 10.7): 1. the plan,
+`<newest deltacommit>001.compaction.requested`: from then on log files begin with its instant, 2. the inflight
+file, 3. unfinished base files of an earlier attempt are deleted, 4. a base file for each file slice of the plan,
+5. the completed commit. A kill leaves the pending plan, which readers know to read, and the next
+`finish_compactions` executes it again. Data blocks whose instants did not come about are left out. After a
+compaction the table archives its instants up to the newest one.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -35,10 +44,141 @@ from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.log_scan import SMALL, LogScan, contents, scan_slice
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.clock import format_millis
 from hoodie.timeline.commit import NO_COMMIT, RuntimeStats, WriteStat
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import Action, Instant, State, in_order
+from hoodie.timeline.models.clean import ActionInstant, CleanedPartition, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.models.compaction import CompactionPlan
-from hoodie.timeline.time import InstantTime
+from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
+
+_POLICY = "KEEP_LATEST_COMMITS"
+#: instants after a compaction before the slices before it are cleaned: readers that began earlier read them
+_GRACE = 3
+
+
+def clean(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
+    """Clean if there is something that may go."""
+    timeline = table.timeline
+    commits = timeline.commits()
+    compacted = table.last_compaction
+    if compacted is None or len(commits) <= upkeep.keep_commits:
+        return
+    done = [instant for instant in timeline if instant.completed]
+    at = Own.CLEAN.time(timeline.filter((Action.DELTACOMMIT,), completed=True)[-1].time)
+    if len(timeline.after(compacted, done)) < _GRACE or any(instant.time == at for instant in timeline):
+        return
+    earliest = commits[-upkeep.keep_commits]
+    files = _superseded(table, earliest) if _may_find(timeline, commits, earliest, upkeep) else {}
+    if not files:
+        return
+    plan = CleanPlan(
+        policy=_POLICY,
+        files=files,
+        earliest=ActionInstant.of(earliest),
+        last_completed=commits[-1].time,
+    )
+    requested = Instant(at, Action.CLEAN, State.REQUESTED)
+    table.begin(requested, plan.to_bytes())
+    _execute_clean(table, requested, plan)
+
+
+def _may_find(
+    timeline: Timeline, commits: list[Instant], earliest: Instant, upkeep: MaintenancePolicy
+) -> bool:
+    """Did a compaction begin slices before the earliest commit that is kept, since the last clean's."""
+    cleans = timeline.filter((Action.CLEAN,), completed=True)
+    before = timeline.before(cleans[-1].time, commits) if cleans else []
+    since = before[-upkeep.keep_commits] if len(before) >= upkeep.keep_commits else None
+    compactions = (item for item in timeline.before(earliest.time, commits) if item.action is Action.COMMIT)
+    return any(since is None or not item.is_before(since.time) for item in compactions)
+
+
+def finish_cleans(table: WrittenTable) -> None:
+    """Execute those that are pending. Raises TableError for a plan that is damaged."""
+    for instant in table.timeline.filter((Action.CLEAN,), completed=False):
+        plan = table.plan(instant, CleanPlan)
+        if plan is not None:
+            _execute_clean(table, instant, plan)
+
+
+def _superseded(table: WrittenTable, earliest: Instant) -> Mapping[str, tuple[CleanFile, ...]]:
+    """Files of the slices before the one that was the newest at the earliest commit that is kept."""
+    view, listing = table.view(), table.listing()
+    found: dict[str, tuple[CleanFile, ...]] = {}
+    for partition in table.partitions:
+        files: list[CleanFile] = []
+        for newest, *older in table.groups(partition, view, listing):
+            rest = [item for item in older if earliest.is_after(item.instant)]
+            kept = 0 if earliest.is_after(newest.instant) else 1
+            for item in rest[kept:]:
+                files += [CleanFile(path) for path in _paths(item)]
+        if files:
+            found[partition.value] = tuple(files)
+    return found
+
+
+def _paths(item: FileSlice) -> list[str]:
+    logs = [log.path for log in item.logs]
+    return logs if item.base is None else [item.base.path, *logs]
+
+
+def _execute_clean(table: WrittenTable, instant: Instant, plan: CleanPlan) -> None:
+    started = time.monotonic()
+    inflight = instant.with_state(State.INFLIGHT)
+    table.resume_instant(inflight, plan.to_bytes())
+    cleaned: dict[str, CleanedPartition] = {}
+    for partition, files in plan.files.items():
+        names = tuple(file.name for file in files if _is_data(file.name))
+        table.storage.delete_many(join(table.base_path, partition, name) for name in names)
+        cleaned[partition] = CleanedPartition(partition, plan.policy, names, names, (), False)
+    took = int((time.monotonic() - started) * 1000)
+    table.complete(inflight, CleanMetadata.of(instant.time, took, plan, cleaned))
+    table.refresh()
+
+
+def _is_data(name: str) -> bool:
+    return BaseFileName.parse(name, HFILE) is not None or LogFileName.parse(name) is not None
+
+
+#: records in a block of an archive file
+_BATCH = 10
+
+
+def archive(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
+    """Archive what is due."""
+    timeline = table.refresh()
+    chosen = list(_chosen(table, timeline, upkeep))
+    if not chosen:
+        return
+    files = in_order(timeline.states(chosen))
+    utc, archived = table.data.properties.timeline_utc, table.table.log_archive
+    states = [
+        (item, timeline.read(item, table.storage), format_millis(timeline.changed_ms(item) or 0, utc))
+        for item in files
+    ]
+    table.storage.sweep_partial(archived.folder)
+    archived.append(states, _BATCH)
+    for done in (False, True):
+        wanted = in_order(item for item in files if item.completed is done)
+        table.store.delete_states(wanted)
+    table.refresh()
+
+
+def _chosen(table: WrittenTable, timeline: Timeline, upkeep: MaintenancePolicy) -> Iterator[Instant]:
+    """Never what the table's own timeline still has, nor the deltacommits that the next compaction counts."""
+    data = Timeline.load(table.data.base_path, table.storage, table.data.timeline)
+    needed = [instant.time for instant in (*data.commits()[:1], *data.pending()[:1])]
+    bound = REQUESTED.first(needed)
+    for action in (Action.CLEAN, Action.ROLLBACK):
+        done = timeline.filter((action,), completed=True)
+        if len(done) > upkeep.keep_most:
+            yield from timeline.before(bound, done[: -upkeep.keep_least])
+    commits = timeline.commits()
+    held = [instant.time for instant in timeline.pending()[:1]]
+    held += [table.last_compaction or NO_TIME, *needed]
+    if len(commits) > upkeep.keep_most:
+        yield from timeline.before(REQUESTED.first(held), commits[: -upkeep.keep_least])
+
 
 _OPERATION = "COMPACT"
 #: what Apache Hudi takes for the size of a base file that is not there
@@ -58,7 +198,7 @@ def compact(table: WrittenTable, upkeep: MaintenancePolicy) -> bool:
     plan = _plan(table)
     table.begin(requested, plan.to_bytes())
     table.refresh()
-    _execute(table, requested, plan)
+    _execute_compaction(table, requested, plan)
     return True
 
 
@@ -67,7 +207,7 @@ def finish_compactions(table: WrittenTable) -> None:
     for instant in table.timeline.filter((Action.COMPACTION,), completed=False):
         plan = table.plan(instant, CompactionPlan)
         if plan is not None:
-            _execute(table, instant, plan)
+            _execute_compaction(table, instant, plan)
 
 
 def _is_behind(table: WrittenTable, newest: InstantTime) -> bool:
@@ -82,7 +222,7 @@ def _plan(table: WrittenTable) -> CompactionPlan:
     return CompactionPlan(tuple(compaction_operation(item, _NEW_FILE_BYTES) for item in latest if item.logs))
 
 
-def _execute(table: WrittenTable, instant: Instant, plan: CompactionPlan) -> None:
+def _execute_compaction(table: WrittenTable, instant: Instant, plan: CompactionPlan) -> None:
     table.resume_instant(instant.with_state(State.INFLIGHT))
     blocks = table.blocks(table.view())
     slices = list(_slices(table, instant, plan))
