@@ -1,4 +1,4 @@
-"""docs/architecture.md is true: its rings are those of `.importlinter`, each file that it names exists."""
+"""docs/architecture.md is true: the rings are those of `.importlinter`, and the files exist."""
 
 from __future__ import annotations
 
