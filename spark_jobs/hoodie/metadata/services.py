@@ -1,19 +1,19 @@
 """Services of a metadata table: clean, archive and compaction, each in an order that survives a kill.
 
-Clean deletes file slices that no reader needs any more (format.md 10.7, 13.3): 1. the plan as requested file,
-2. the same as inflight file, 3. the files are deleted, 4. the completed file. A kill leaves the pending clean,
-and the next `finish_cleans` deletes the rest.
+Clean deletes file slices that no reader needs any more (format.md 10.7, 13.3): 1. the plan as requested
+file, 2. the same as inflight file, 3. the files are deleted, 4. the completed file. A kill leaves the
+pending clean, and the next `finish_cleans` deletes the rest.
 
 Archive (format.md 10.7, 11; Apache Hudi 0.15.0 HoodieTimelineArchiver): 1. an archive file, whole or not at
-all, 2. requested and inflight files, 3. completed files, oldest first. What a killed run has archived and not
-deleted is archived again: a reader of the archive takes one of each.
+all, 2. requested and inflight files, 3. completed files, oldest first. What a killed run has archived and
+not deleted is archived again: a reader of the archive takes one of each.
 
 Compaction writes base files of all file groups, with what their logs say (format.md 10.7): 1. the plan,
-`<newest deltacommit>001.compaction.requested`: from then on log files begin with its instant, 2. the inflight
-file, 3. unfinished base files of an earlier attempt are deleted, 4. a base file for each file slice of the plan,
-5. the completed commit. A kill leaves the pending plan, which readers know to read, and the next
-`finish_compactions` executes it again. Data blocks whose instants did not come about are left out. After a
-compaction the table archives its instants up to the newest one.
+`<newest deltacommit>001.compaction.requested`: from then on log files begin with its instant, 2. the
+inflight file, 3. unfinished base files of an earlier attempt are deleted, 4. a base file for each file
+slice of the plan, 5. the completed commit. A kill leaves the pending plan, which readers know to read, and
+the next `finish_compactions` executes it again. Data blocks whose instants did not come about are left out.
+After a compaction the table archives its instants up to the newest one.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 CONTRIBUTING.md). The folders are those of the installed package; no table and no request can add one.
 
 A service's job, its command, its turn in the planner and its line in docs/services.md follow from its
-description. Descriptions need the standard library only; what carries a service out is imported when it is called.
+description. Descriptions need the standard library only; what carries a service out is imported when it is
+called.
 """
 
 from __future__ import annotations
