@@ -25,7 +25,6 @@ from tests.support.service_entries import ENTRIES, FEW
 from tests.support.services import COMPACT, Door, Said, T, copied, follow
 
 EXTRA = {"by": "test"}
-HISTORIES = [(name, each) for name, entry in ENTRIES.items() for each in entry.histories]
 WRONG = [
     pytest.param(name, item, id=f"{name} {dict(item.given)}")
     for name, entry in ENTRIES.items()
@@ -124,6 +123,21 @@ DOORS: dict[str, Callable[[pytest.CaptureFixture[str]], Door]] = {
 }
 
 
+#: the first history of each service by every door, the others by two
+CASES = [
+    pytest.param(
+        door,
+        name,
+        history,
+        id=f"{door}-{name} {history}",
+        marks=[pytest.mark.full] if number and door in ("json", "job") else [],
+    )
+    for door in DOORS
+    for name, entry in ENTRIES.items()
+    for number, history in enumerate(entry.histories)
+]
+
+
 @pytest.fixture(params=DOORS)
 def door(
     request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
@@ -139,7 +153,7 @@ def test_every_service_has_an_entry() -> None:
         assert all(service.request.own()[key].default != value for key, value in ENTRIES[name].given.items())
 
 
-@pytest.mark.parametrize(("name", "history"), HISTORIES, ids=[" ".join(each) for each in HISTORIES])
+@pytest.mark.parametrize(("door", "name", "history"), CASES, indirect=["door"])
 def test_what_a_service_does_and_says(
     name: str, history: str, door: Door, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -125,7 +125,7 @@ def test_the_metadata_table_is_continued(copy: Copy) -> None:
     folder = Path(path, ".hoodie/metadata/.hoodie")
     compacted = len(list(folder.glob("*.commit")))
     every = hoodie.read_table(path, meta=False)
-    for number in range(5):
+    for number in range(4):
         hoodie.write_table(
             every.slice(number, 1), path, options={"hoodie.metadata.compact.max.delta.commits": "3"}
         )

@@ -27,6 +27,7 @@ WALKS = {
 SIZES = {"modules": 572, "lines": 95800, "long_functions": 0, "depth": 3, "imported_once": 98}
 
 
+@pytest.mark.full
 @pytest.mark.airflow
 def test_walks_do_not_grow() -> None:
     found = measured()

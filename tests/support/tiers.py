@@ -26,7 +26,7 @@ GROUPS = {
     "tests/house/": "house",
 }
 #: cases of the full tier with which each share begins, whatever the day is: real Apache Hudi in each
-#: direction, and real Spark. A group has them in a worker of its own.
+#: direction, real Spark, and the walks of a reader. A group has them in a worker of its own.
 ALWAYS = {
     "hudi at each commit": (
         "tests/interop/test_our_tables.py::test_apache_hudi_agrees[types]",
@@ -41,6 +41,7 @@ ALWAYS = {
         "tests/spark/test_spark_sources.py::test_both_engines_read_the_same[a table-a.csv]",
         "tests/spark/test_spark_operations.py::test_deletes_and_overwrites",
     ),
+    "walks at each commit": ("tests/house/test_walks.py::test_walks_do_not_grow",),
 }
 _ALWAYS = {nodeid: group for group, nodeids in ALWAYS.items() for nodeid in nodeids}
 #: the scenarios of this file share nothing with each other
