@@ -17,7 +17,7 @@ from hoodie.errors import HoodieError, TableError, TableNotFound
 from hoodie.storage import normalize
 from hoodie.storage.settings import options_of
 from hoodie.table.handle import Table
-from hoodie.timeline.job_reports import JobReport, KeptReport
+from hoodie.timeline.job_reports import JobReport, StoredReport
 
 #: fields that every result has
 _TEXTS = ("status", "table", "base_path", "operation")
@@ -25,7 +25,7 @@ _TEXTS = ("status", "table", "base_path", "operation")
 _LISTS = ("partitions", "warnings", "rolled_back", "compacted", "clustered", "cleaned")
 
 
-class JobResult(KeptReport):
+class JobResult(StoredReport):
     """As its task reads and deletes it; both raise the exceptions of airflow_hoodie.exceptions."""
 
     def read(self) -> JobReport | None:

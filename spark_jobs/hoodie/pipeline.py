@@ -48,7 +48,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata
 from hoodie.timeline.instant import Instant
 from hoodie.write import result
-from hoodie.write.assign.overwrite import find_replaced, refuse_busy
+from hoodie.write.assign.overwrite import check_not_busy, find_replaced
 from hoodie.write.assign.workload import WorkloadProfile
 from hoodie.write.conflicts import Attempts, check_optimistic_support, conflict_checker
 from hoodie.write.explain.cost import keep_within_limit, planned_partitions
@@ -85,8 +85,8 @@ def write(
     table, hooks = Table(TableRef.of(request.path, Config.of(request.options))), Hooks()
     if request.dry_run:
         return _preview(engine, frame, request, table, progress)
-    with StagedInput(engine, frame) as first_pass:
-        done = _committed(first_pass, request, table, hooks, progress)
+    with StagedInput(engine, frame) as staged:
+        done = _committed(staged, request, table, hooks, progress)
     if isinstance(done, WriteResult):
         return done
     warnings = hooks.run(done.events, HookContext(config=done.config, engine=engine, progress=progress))
@@ -103,7 +103,7 @@ class _Committed:
 
 
 def _committed(
-    first_pass: StagedInput,
+    staged: StagedInput,
     request: WriteRequest,
     table: Table,
     hooks: Hooks,
@@ -118,7 +118,7 @@ def _committed(
     begins, and when it commits.
     """
     started = time.monotonic()
-    schema = _schema(first_pass.engine, first_pass.frame)
+    schema = _schema(staged.engine, staged.frame)
     guard = TokenGuard(table, request, progress)
     transactions: list[Transaction] = []
     attempts = Attempts(_ATTEMPTS, progress)
@@ -126,7 +126,7 @@ def _committed(
         plan = guard.done_or_plan(schema)
         if isinstance(plan, WriteResult):
             return plan
-        _check(first_pass.engine, table, plan, hooks)
+        _check(staged.engine, table, plan, hooks)
         behind = index_behind(plan.config, table, plan.timeline)
         early = plan.config[WAIT_MS] or behind or not first
         extra = plan.request.extra_metadata
@@ -142,7 +142,7 @@ def _committed(
                     table.read_properties()
                     plan = resolve(table, request, schema)
             with contextlib.suppress(PlanOutdated):
-                metadata, profile = _attempt(first_pass, plan, transaction, progress)
+                metadata, profile = _attempt(staged, plan, transaction, progress)
                 seconds = time.monotonic() - started
                 *others, event = (event for each in transactions for event in each.events)
                 warnings = [*profile.warnings, *guard.record(event.instant, metadata)]
@@ -160,7 +160,7 @@ def _committed(
 
 
 def _attempt(
-    first_pass: StagedInput,
+    staged: StagedInput,
     plan: WritePlan,
     transaction: Transaction,
     progress: ProgressCallback,
@@ -170,9 +170,9 @@ def _attempt(
     """
     table = transaction.table
     progress("stage", f"{plan.request.operation.value} into {table.base_path}")
-    with prepared(first_pass, plan, table) as rows:
+    with prepared(staged, plan, table) as rows:
         profile = rows.profile
-        if first_pass.frame is not None:
+        if staged.frame is not None:
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
         try:
@@ -255,7 +255,7 @@ def _rehearsed(engine: Engine, frame: Frame, request: WriteRequest, table: Table
     """A write up to its begin, of which nothing is written; but for what pending services mean for it."""
     plan = resolve(table, request, _schema(engine, frame))
     _check(engine, table, plan, Hooks())
-    with StagedInput(engine, frame) as first_pass, prepared(first_pass, plan, table) as rows:
+    with StagedInput(engine, frame) as staged, prepared(staged, plan, table) as rows:
         profile = rows.profile
         find_replaced(table.listing(), plan.context.snapshot, plan.request, plan.config, profile)
         _check_slices(table, plan, profile)
@@ -318,7 +318,7 @@ def _spare_pending(
         hindrances = clusterings_of(busy, profile.touched(busy))
         busy = {group: instant for group, instant in busy.items() if instant not in hindrances}
     check_no_updates(busy, sorted(profile.changed))
-    refuse_busy(busy, profile.replaced)
+    check_not_busy(busy, profile.replaced)
     profile.busy = frozenset(busy)
     if first and plan.context.index is not None and not plan.context.index.sees_logs:
         check_log_only_keys(storage, timeline, plan.context.snapshot, profile.slices)

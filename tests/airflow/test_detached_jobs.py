@@ -44,7 +44,7 @@ from hoodie.jobs import _main
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline import job_reports
-from hoodie.timeline.job_reports import JobReport, KeptReport
+from hoodie.timeline.job_reports import JobReport, StoredReport
 from hoodie.write.transaction import Transaction
 
 from .detached import DetachedTask
@@ -262,7 +262,7 @@ def test_the_job_outlives_a_table_that_takes_no_report(task: Task, monkeypatch: 
     def full(*_: Any) -> None:
         raise StorageError("no space")
 
-    monkeypatch.setattr(KeptReport, "write", full)
+    monkeypatch.setattr(StoredReport, "write", full)
     task.deferred()
     assert task.work() == 0
     assert task.printed["status"] == "cleaned"
@@ -274,7 +274,7 @@ def test_the_job_outlives_a_table_that_takes_no_report(task: Task, monkeypatch: 
 @pytest.mark.parametrize("after", [pytest.param(False, marks=pytest.mark.full), True])
 def test_a_job_that_dies_at_its_end(after: bool, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before its report is written the next try runs it again; after it the work is done."""
-    write = KeptReport.write
+    write = StoredReport.write
 
     def dying(*given: Any) -> None:
         if after:
@@ -283,7 +283,7 @@ def test_a_job_that_dies_at_its_end(after: bool, task: Task, monkeypatch: pytest
 
     deferral = task.deferred()
     with monkeypatch.context() as death:
-        death.setattr(KeptReport, "write", dying)
+        death.setattr(StoredReport, "write", dying)
         with pytest.raises(Died):
             task.work()
     task.yarn.end("FAILED", "FAILED", "exit code 137")
@@ -319,12 +319,12 @@ def test_a_worker_that_dies_with_the_result(
     step: str, after: bool, again: bool, task: Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next try has the result, and runs no job; what was deleted, Airflow had nearly stored."""
-    real = getattr(KeptReport, step)
+    real = getattr(StoredReport, step)
 
     def dying(*given: Any) -> None:
         if after:
             real(*given)
-        death.setattr(KeptReport, "delete", dead)  # nothing is done any more
+        death.setattr(StoredReport, "delete", dead)  # nothing is done any more
         raise Died
 
     def dead(*_: Any) -> None:
@@ -334,7 +334,7 @@ def test_a_worker_that_dies_with_the_result(
     task.work()
     task.forget()
     with monkeypatch.context() as death:
-        death.setattr(KeptReport, step, dying)
+        death.setattr(StoredReport, step, dying)
         with pytest.raises(Died):
             task.resumed(deferral)
     if again:
@@ -355,7 +355,7 @@ def test_a_report_that_can_not_be_read_is_left_to_the_next_try(
     deferral = task.deferred()
     task.work()
     with monkeypatch.context() as outage:
-        outage.setattr(KeptReport, "read", broken)
+        outage.setattr(StoredReport, "read", broken)
         with pytest.raises(HoodieException, match="out of reach"):
             task.resumed(deferral)
     assert task.operator().execute(task.context) == task.printed
@@ -448,7 +448,9 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_a_forged_result_does_not_keep_the_next_try_from_its_job(task: Task) -> None:
     deferral = task.deferred()
-    KeptReport(path=task.table.path, options={}, tag=task.tag).write(JobReport(result={"status": "cleaned"}))
+    StoredReport(path=task.table.path, options={}, tag=task.tag).write(
+        JobReport(result={"status": "cleaned"})
+    )
     task.yarn.end("FINISHED", "SUCCEEDED")
     with pytest.raises(HoodieTableError, match="no result of a job on this table"):
         task.resumed(deferral)
@@ -463,7 +465,7 @@ def test_a_worker_that_may_not_delete_takes_no_result_twice(
     def refused(*_: Any) -> None:
         raise StorageError("no right to delete")
 
-    monkeypatch.setattr(KeptReport, "delete", refused)
+    monkeypatch.setattr(StoredReport, "delete", refused)
     assert task.done()["status"] == "cleaned"
     assert len(task.reports()) == 1
     assert task.done()["status"] == "skipped", "a cleared task runs its job again"

@@ -31,7 +31,7 @@ from airflow_hoodie.exceptions import (
     HoodieJobKilledError,
 )
 from airflow_hoodie.operators.services import CleanOperator
-from hoodie.timeline.job_reports import JobReport, KeptReport
+from hoodie.timeline.job_reports import JobReport, StoredReport
 from tests.support.http_server import Server, serving
 
 from .detached import TOKEN, Answering, DetachedTask, run
@@ -439,7 +439,7 @@ def test_a_service_leaves_its_result_in_the_table(task: Task) -> None:
     tag = json.loads(kept["stringData"]["request.json"])["result_tag"]
     assert tag == kept["metadata"]["name"] == task.store["hoodie_submission"]["tag"]
     result = {"status": "cleaned", "table": "orders", "base_path": table.path, "operation": "clean"}
-    report = KeptReport(path=table.path, options={}, tag=tag)
+    report = StoredReport(path=table.path, options={}, tag=tag)
     report.write(JobReport(result=result))
     succeeds(task.api)
     assert clean.execute_complete(task.context, run(caught.value.trigger)) == result

@@ -14,7 +14,7 @@ from hoodie.errors import ConfigError, StorageError
 from hoodie.storage import storage_for
 from hoodie.table.doctor import check_table
 from hoodie.timeline import job_reports
-from hoodie.timeline.job_reports import JobReport, KeptReport
+from hoodie.timeline.job_reports import JobReport, StoredReport
 from tests.support.objects import stored
 from tests.unit.write.support import PLAIN, plain
 
@@ -31,8 +31,8 @@ def base(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
             yield f"{bucket}/t"
 
 
-def kept(base: str, tag: str) -> KeptReport:
-    return KeptReport(path=base, options={}, tag=tag)
+def kept(base: str, tag: str) -> StoredReport:
+    return StoredReport(path=base, options={}, tag=tag)
 
 
 def names(base: str) -> list[str]:
@@ -81,7 +81,7 @@ def test_a_table_that_can_not_be_tidied_takes_the_report(
         raise StorageError("no right to delete")
 
     report = kept(str(tmp_path), "new")
-    monkeypatch.setattr(KeptReport, "_sweep", refused)
+    monkeypatch.setattr(StoredReport, "_sweep", refused)
     report.write(REPORT)
     assert report.read() is not None
 

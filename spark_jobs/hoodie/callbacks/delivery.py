@@ -57,7 +57,7 @@ class UndeliveredMessage:
     name: str
 
 
-class Notes:
+class Outbox:
     """The notes of a table. For one thread; they read the timeline by a handle of their own."""
 
     def __init__(self, table: Table) -> None:
@@ -171,7 +171,7 @@ class Sender:
         A process that finds another one at it leaves its messages to that one, which looks once more when it
         has ended.
         """
-        notes, deadline = Notes(table), time.monotonic() + self.callback.timeout_s
+        notes, deadline = Outbox(table), time.monotonic() + self.callback.timeout_s
         found = Delivery()
         try:
             while True:
@@ -184,7 +184,7 @@ class Sender:
         finally:
             self.callback.close()
 
-    def _send(self, table: Table, notes: Notes, due: list[UndeliveredMessage], deadline: float) -> Delivery:
+    def _send(self, table: Table, notes: Outbox, due: list[UndeliveredMessage], deadline: float) -> Delivery:
         delivered: list[str] = []
         problem = ""
         for note in due:
@@ -215,7 +215,7 @@ class Sender:
         return ""
 
 
-def kept(delivery: Delivery) -> str:
+def undelivered_text(delivery: Delivery) -> str:
     """What a delivery failed at, in words."""
     return (
         f"the message of {delivery.left[0]} was not delivered: {delivery.problem}. It is kept"
@@ -247,7 +247,7 @@ def resend(path: str, options: Mapping[str, Any], dry_run: bool) -> ResendResult
     """Raises HoodieError for wrong settings and for what is no table; a delivery that fails is a result."""
     config = Config.of(options)
     table = Table.open(path, config)
-    notes = Notes(table)
+    notes = Outbox(table)
     if dry_run:
         return _result(table, "planned", left=[note.time for note in notes.due(clean=False)])
     callback = callback_of(config)
@@ -260,7 +260,7 @@ def resend(path: str, options: Mapping[str, Any], dry_run: bool) -> ResendResult
     notes.sweep()
     done = Sender(callback=callback, config=config, once=False).deliver(table)
     if done.problem:
-        return _result(table, "failed", list(done.delivered), list(done.left), kept(done))
+        return _result(table, "failed", list(done.delivered), list(done.left), undelivered_text(done))
     if done.busy:
         return _result(table, "skipped", reason="another process delivers them now")
     if not done.delivered:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hoodie.callbacks import CommitCallback, MessageCallback
-from hoodie.callbacks.delivery import Notes, Sender, callback_of, kept
+from hoodie.callbacks.delivery import Outbox, Sender, callback_of, undelivered_text
 from hoodie.callbacks.message import message_of
 from hoodie.callbacks.settings import ON, SERVICES
 from hoodie.config.key import Config
@@ -37,7 +37,7 @@ class Callbacks(PostCommitHook):
 
     def announce(self, config: Config, event: CommitEvent) -> None:
         if isinstance(self._callback(config), MessageCallback):
-            Notes(event.table).write(event.instant, message_of(event))
+            Outbox(event.table).write(event.instant, message_of(event))
             self._noted.add(event.instant)
 
     def run(self, event: CommitEvent, context: HookContext) -> list[str]:
@@ -46,7 +46,7 @@ class Callbacks(PostCommitHook):
             callback.call(event)  # type: ignore[arg-type]
             return []
         if event.instant not in self._noted:
-            Notes(event.table).write(event.instant, message_of(event))
+            Outbox(event.table).write(event.instant, message_of(event))
         if self._failed:
             return []
         self._failed = True  # also where it hangs, and this is left
@@ -54,7 +54,7 @@ class Callbacks(PostCommitHook):
             event.table, frozenset((event.instant.time,))
         )
         self._failed = bool(done.problem)
-        return [f"{done_text(event)}, but {kept(done)}"] if done.problem else []
+        return [f"{done_text(event)}, but {undelivered_text(done)}"] if done.problem else []
 
     def timeout(self, config: Config) -> float | None:
         callback = self._callback(config)

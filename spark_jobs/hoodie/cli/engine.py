@@ -31,12 +31,15 @@ def session(args: argparse.Namespace) -> AbstractContextManager[Backend]:
 
 @contextlib.contextmanager
 def _session(kind: type[Backend], args: argparse.Namespace) -> Iterator[Backend]:
-    with _stdout_kept(), kind.started(args.master or "local[*]", {**_QUIET, **dict(args.conf)}) as backend:
+    with (
+        _stdout_reserved(),
+        kind.started(args.master or "local[*]", {**_QUIET, **dict(args.conf)}) as backend,
+    ):
         yield backend
 
 
 @contextlib.contextmanager
-def _stdout_kept() -> Iterator[None]:
+def _stdout_reserved() -> Iterator[None]:
     """What the JVM prints goes to stderr: stdout is for the answer."""
     sys.stdout.flush()
     kept = os.dup(1)

@@ -42,7 +42,7 @@ from hoodie.lock.settings import PROVIDER
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, HeartbeatFile, Work
-from hoodie.table.rolled_back import published_late, published_undone
+from hoodie.table.rolled_back import published_late, published_rolled_back
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import META_FOLDER, meta_path
 from hoodie.timeline.clock import new_instant_time
@@ -54,7 +54,7 @@ _PAUSE_S = 0.2
 
 
 @contextlib.contextmanager
-def inside(
+def exclusive_entry(
     table: Table, heartbeats: Heartbeats, check: Callable[[], object], *, repairs: bool
 ) -> Iterator[None]:
     """Be inside, with no other one. `check` raises where the lock was lost. `repairs`: what dead ones left is
@@ -322,7 +322,7 @@ class OptimisticGate(ExclusiveGate):
                 return
             self._inside = True
             try:
-                with inside(self._table, self.heartbeats, self._lock.check, repairs=repairs):
+                with exclusive_entry(self._table, self.heartbeats, self._lock.check, repairs=repairs):
                     yield
             finally:
                 self._inside = False
@@ -355,7 +355,7 @@ class OptimisticGate(ExclusiveGate):
             table.storage.sweep_partial(meta_path(table.base_path))
             table.refresh()
         if not table.storage.fences and (late := published_late(table, table.timeline)):
-            raise published_undone(table.base_path, late[0].time)
+            raise published_rolled_back(table.base_path, late[0].time)
 
     def _begin(self, request: Callable[[InstantTime], bool]) -> InstantTime:
         self.look()

@@ -83,7 +83,7 @@ class Heartbeats:
                         raise self._busy(beat)
                     self.remove(planned.time)
                 elif beat.shared and self.alive(beat) and not self._beside(beat):
-                    raise self._busy_beside(beat)
+                    raise self._busy_among_others(beat)
             with contextlib.suppress(AlreadyExists):
                 self._beat(planned.time)
                 return
@@ -160,7 +160,7 @@ class Heartbeats:
         self.own.append(heartbeat)
         return heartbeat
 
-    def _busy_beside(self, beat: HeartbeatFile) -> TableBusy:
+    def _busy_among_others(self, beat: HeartbeatFile) -> TableBusy:
         """The error of a service that does not take the lock of writers at once."""
         return TableBusy(
             f"{beat.owner} writes {self.base_path} beside others, under the lock {beat.shared[:_SHOWN]}: "

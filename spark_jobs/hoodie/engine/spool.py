@@ -73,7 +73,7 @@ class Spool:
 
     def __init__(self, room: Room) -> None:
         self._room = room
-        self._kept = _Kept()
+        self._kept = _Spooled()
         self._lock = threading.Lock()
         #: of each value its place in the file, or that of its array, from -1 downwards; its row there; its
         #: size
@@ -165,7 +165,7 @@ class _Place(NamedTuple):
     size: int
 
 
-class _Kept:
+class _Spooled:
     """What a spool gives back."""
 
     def __init__(self) -> None:

@@ -60,7 +60,7 @@ from hoodie.backend import BACKENDS, Backend
 from hoodie.cli import write
 from hoodie.cli.maintenance import run_text
 from hoodie.errors import ConfigError, HoodieError, JobError
-from hoodie.jobs._output import Output, earlier_result, kept_by, request_text
+from hoodie.jobs._output import Output, earlier_result, report_of, request_text
 from hoodie.progress import ProgressCallback
 from hoodie.services.registry import Service, public
 from hoodie.signals import terminated_by_signal
@@ -89,7 +89,7 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
             read = read_request(request_text(given))
             out.mask.learn(read)
             out.nonce = _nonce(read)
-            out.kept = kept_by(read)
+            out.kept = report_of(read)
             request = parse_request(read, operation or str(read.get("operation") or ""))
             if out.kept is not None and (done := earlier_result(out.kept)) is not None:
                 out.emit("RESULT", done)

@@ -13,22 +13,22 @@ from typing import Any
 
 from hoodie.errors import ConfigError, HoodieError
 from hoodie.mask import Mask
-from hoodie.timeline.job_reports import JobReport, KeptReport, checked_tag
+from hoodie.timeline.job_reports import JobReport, StoredReport, checked_tag
 
 #: free texts of a result; its other fields are names and numbers, which stay as they are
 _TEXTS = ("warnings", "reason", "comments", "error", "summary")
 
 
-def kept_by(request: dict[str, Any]) -> KeptReport | None:
+def report_of(request: dict[str, Any]) -> StoredReport | None:
     """Takes the tag of the job's report out of its request. None where it has none. Raises ConfigError."""
     tag = request.pop("result_tag", None)
     table, options = request.get("table"), request.get("options") or {}
     if tag is None or not isinstance(table, str) or not isinstance(options, dict):
         return None
-    return KeptReport(path=table, options=options, tag=checked_tag(tag))
+    return StoredReport(path=table, options=options, tag=checked_tag(tag))
 
 
-def earlier_result(kept: KeptReport) -> dict[str, Any] | None:
+def earlier_result(kept: StoredReport) -> dict[str, Any] | None:
     """The result of an earlier attempt of the job, as a cluster may start a driver again that has ended its
     work. None where there is none.
     """
@@ -52,7 +52,7 @@ class Output:
 
     nonce: str = ""
     mask: Mask = field(default_factory=Mask)
-    kept: KeptReport | None = None
+    kept: StoredReport | None = None
 
     def emit(self, kind: str, value: Mapping[str, Any]) -> None:
         """One line, in one piece: the JVM writes to the same pipe."""

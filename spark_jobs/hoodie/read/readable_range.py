@@ -68,7 +68,7 @@ class _File:
 
 
 @dataclass(frozen=True)
-class Past:
+class FileHistory:
     """The files of a state. `name` is the option that asked for it, `to_be_cleaned` are names of files in
     pending plans of the cleaner, which may be gone at any moment.
     """
@@ -200,7 +200,7 @@ def _name(path: str) -> str:
 Groups = Collection[tuple[str, str]]
 
 
-def retained(table: Table, name: str, time: InstantTime, groups: Groups | None = None) -> Past:
+def file_history(table: Table, name: str, time: InstantTime, groups: Groups | None = None) -> FileHistory:
     """The files of the table as of `time`, which have to be there; none for the newest state.
 
     `name` is the option that asked for it. With `groups` only these file groups have to be whole, which
@@ -209,7 +209,7 @@ def retained(table: Table, name: str, time: InstantTime, groups: Groups | None =
     is known not to be so at that time.
     """
     timeline, storage = table.timeline, table.storage
-    past = Past(name, time, slicing=slicing_of(timeline))
+    past = FileHistory(name, time, slicing=slicing_of(timeline))
     commits = [instant.time for instant in timeline.commits()]
     if not commits or REQUESTED.since(time, commits[-1]):
         return past
@@ -234,7 +234,7 @@ def retained(table: Table, name: str, time: InstantTime, groups: Groups | None =
                 needs = {**needs_as_of(timeline, storage, time), **needs}
             return replace(past, needs=needs)
     elif groups is None:
-        kept = REQUESTED.last(_kept_since(timeline, storage, plans))
+        kept = REQUESTED.last(_readable_since(timeline, storage, plans))
         if kept is not None and REQUESTED.before(time, kept):
             raise gone(
                 f"{name} {time} is before what the cleaner kept: files are complete from {kept} on",
@@ -253,7 +253,7 @@ def _planned_names(plans: Iterable[CleanPlan]) -> frozenset[str]:
     return frozenset(file.name for plan in plans for _, file in plan)
 
 
-def _check_hole(table: Table, past: Past, commit: InstantTime) -> None:
+def _check_hole(table: Table, past: FileHistory, commit: InstantTime) -> None:
     """NotRetained where commits between a savepoint's and the time are archived.
 
     A savepoint keeps its commit on the active timeline, when later ones have left it.
@@ -350,7 +350,9 @@ def _in_flight(timeline: Timeline, storage: Storage) -> Iterator[InstantTime]:
             yield instant.time
 
 
-def _kept_since(timeline: Timeline, storage: Storage, plans: Sequence[CleanPlan]) -> Iterator[InstantTime]:
+def _readable_since(
+    timeline: Timeline, storage: Storage, plans: Sequence[CleanPlan]
+) -> Iterator[InstantTime]:
     """The earliest instants retained by the newest clean and by the pending ones."""
     completed = timeline.filter([Action.CLEAN], completed=True)
     if completed:

@@ -29,7 +29,7 @@ from hoodie.read.partition_values import PathColumns
 from hoodie.read.predicate import ANY, Node
 from hoodie.read.pruning import possible, possible_folder
 from hoodie.read.query import Query, QueryType
-from hoodie.read.readable_range import check_begin, last_before_pending, retained
+from hoodie.read.readable_range import check_begin, file_history, last_before_pending
 from hoodie.read.settings import (
     DATA_SKIPPING,
     FROM_PATH,
@@ -249,7 +249,7 @@ def _seen(
     past = None
     if as_of is not None and (span is None or REQUESTED.before(span.begin, span.end)):
         name = "as_of" if span is None else "end"
-        past = retained(table, name, as_of, touched)
+        past = file_history(table, name, as_of, touched)
     snapshot = TimelineView.of(timeline, storage, as_of)
     known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
     schema = TableSchema.load(timeline, storage, props, known_as)

@@ -24,7 +24,7 @@ from hoodie.table.committed_files import (
 )
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
-from hoodie.table.rolled_back import published_undone, rolled_back_instants
+from hoodie.table.rolled_back import published_rolled_back, rolled_back_instants
 from hoodie.table.view import FileSlice, Listing, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.time import REQUESTED
@@ -123,7 +123,7 @@ def _refuse(timeline: Timeline, storage: Storage, wrong: Sequence[Wrong], otherw
     """
     instants = {item.file.instant for item in wrong}
     if instants and instants <= rolled_back_instants(storage, timeline):
-        raise published_undone(timeline.base_path, min(instants, key=REQUESTED.key))
+        raise published_rolled_back(timeline.base_path, min(instants, key=REQUESTED.key))
     refuse(timeline.base_path, wrong, otherwise)
 
 

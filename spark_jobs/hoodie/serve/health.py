@@ -87,7 +87,7 @@ def health(table: ShownTable, summaries: Summaries) -> dict[str, Any]:
     pending = [show(table, timeline, summaries, item, beats).to_dict() for item in timeline.pending()]
     waiting = instants.waiting(table, beats.values())
     fresh = Freshness.of(table, timeline, summaries)
-    undone = _lately_undone(table, timeline, summaries)
+    undone = _recent_rollbacks(table, timeline, summaries)
     findings = [finding for finding in glance(table.table) if finding.status != OK]
     level, reasons = _judged(pending, fresh, undone, findings, len(waiting))
     return {
@@ -111,7 +111,7 @@ def _is_write(table: ShownTable, timeline: Timeline, summaries: Summaries, insta
     return details is None or not details.is_service
 
 
-def _lately_undone(table: ShownTable, timeline: Timeline, summaries: Summaries) -> list[dict[str, Any]]:
+def _recent_rollbacks(table: ShownTable, timeline: Timeline, summaries: Summaries) -> list[dict[str, Any]]:
     """Rollbacks of the last day, newest first, with what each took back."""
     found = []
     for instant in reversed(timeline.filter([Action.ROLLBACK], completed=True)):

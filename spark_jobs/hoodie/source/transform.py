@@ -93,7 +93,7 @@ class Call:
             ) from error
 
 
-def called(
+def transform_rows(
     rows: pa.Table | pa.RecordBatchReader | ds.Dataset | Stream, transform: str | Function
 ) -> pa.RecordBatchReader:
     """The answers of the function, while they are read: it is called once for each batch.
@@ -112,7 +112,7 @@ def called(
     return pa.RecordBatchReader.from_batches(first.schema, every)
 
 
-def spark_called(frame: Any, transform: str | Function) -> Any:
+def transform_frame(frame: Any, transform: str | Function) -> Any:
     """DataFrame of the function's answers. Its columns are those that it answers to a batch without rows, and
     where it answers none, to the first rows.
     """
@@ -192,7 +192,7 @@ def transformed(
     alone, else while rows are read; InputError where they can't be read.
     """
     if not isinstance(text, str) or is_function_name(text):
-        return called(rows, text)
+        return transform_rows(rows, text)
     query = query_text(text)
     names = ", ".join(rows.schema.names)
     failed: list[HoodieError] = []
@@ -218,7 +218,7 @@ def spark_transformed(spark: Any, frame: Any, text: str | Function) -> Any:
     Spark can't plan.
     """
     if not isinstance(text, str) or is_function_name(text):
-        return spark_called(frame, text)
+        return transform_frame(frame, text)
     from hoodie.read.spark_sql import frame_of
 
     try:

@@ -30,7 +30,7 @@ from hoodie.errors import AlreadyExists, ConfigError, Fenced, HoodieError, Stora
 from hoodie.storage import PARTIAL_SUFFIX, Access, Check, FileInfo, Output, Storage, settings
 from hoodie.storage.failure import BeyondEnd
 from hoodie.storage.path_guard import check_name, check_not_root
-from hoodie.storage.range_reader import TAIL_BYTES, RangedInput, SentOutput
+from hoodie.storage.range_reader import TAIL_BYTES, RangedInput, UploadOutput
 from hoodie.storage.webhdfs_client import Client, Cluster, Status, TooLarge, Upload, client_of
 from hoodie.storage.webhdfs_errors import Failure, Unsure
 
@@ -140,7 +140,7 @@ class HdfsInput(RangedInput):
         return self._client.read(self._path, start, end - start)
 
 
-class HdfsOutput(SentOutput):
+class HdfsOutput(UploadOutput):
     """A new file, which HDFS shows while it is written; the writer deletes one without a commit."""
 
     def __init__(self, client: Client, path: str, *, exclusive: bool, sync: bool) -> None:

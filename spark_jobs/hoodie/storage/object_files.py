@@ -9,7 +9,7 @@ from typing import Any
 from hoodie.errors import AlreadyExists, StorageError
 from hoodie.storage.failure import BeyondEnd
 from hoodie.storage.object_client import Client
-from hoodie.storage.range_reader import TAIL_BYTES, RangedInput, SentOutput
+from hoodie.storage.range_reader import TAIL_BYTES, RangedInput, UploadOutput
 
 #: what is not larger is one PUT; a larger file is sent in parts of this size, some at a time
 _WHOLE_BYTES, PART_BYTES = 16 << 20, 8 << 20
@@ -45,7 +45,7 @@ class ObjectInput(RangedInput):
         return self._client.ask(self._path, "read", request)
 
 
-class ObjectOutput(SentOutput):
+class ObjectOutput(UploadOutput):
     """A new object, of which nothing is seen before `commit`.
 
     The parts of one that a killed process had sent stay in the store, unseen, until its owner's rule for

@@ -109,7 +109,7 @@ class RangedInput(io.BufferedIOBase):
         return data
 
 
-class SentOutput(Output):
+class UploadOutput(Output):
     def __init__(self) -> None:
         #: bytes that were written
         self._size = 0

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from hoodie.table.handle import Table
 from hoodie.timeline.instant import Instant
-from hoodie.timeline.instant_metadata import Metadata, deleted_files, instants_undone
+from hoodie.timeline.instant_metadata import Metadata, deleted_files, instants_rolled_back
 from hoodie.timeline.models.rollback import InstantInfo
 
 
@@ -39,7 +39,7 @@ class Commit:
     @property
     def undone(self) -> tuple[InstantInfo, ...]:
         """The instants that a rollback or a restore took back."""
-        return instants_undone(self.metadata)
+        return instants_rolled_back(self.metadata)
 
 
 class CommitParticipant:

@@ -67,7 +67,7 @@ def published_late(table: Table, timeline: Timeline) -> list[Instant]:
     return found
 
 
-def published_undone(base_path: str, time: InstantTime) -> TableBusy:
+def published_rolled_back(base_path: str, time: InstantTime) -> TableBusy:
     """The error of a table that shows a commit which was rolled back before."""
     return TableBusy(
         f"commit {time} of {base_path} was rolled back before its writer published it: that writer takes it "

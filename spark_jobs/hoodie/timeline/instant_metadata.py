@@ -32,7 +32,7 @@ def deleted_files(metadata: Metadata) -> dict[str, frozenset[str]]:
     return {path: names for path, names in found.items() if names}
 
 
-def instants_undone(metadata: Metadata) -> tuple[InstantInfo, ...]:
+def instants_rolled_back(metadata: Metadata) -> tuple[InstantInfo, ...]:
     """The instants that a rollback or a restore took back."""
     if isinstance(metadata, (RollbackMetadata, RestoreMetadata)):
         return metadata.instants

@@ -39,7 +39,7 @@ class JobReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeptReport:
+class StoredReport:
     """The report of the job with a tag, in the table at a path, which need not be there yet.
 
     `options`: settings, of which those of the table's storage count. Methods raise ConfigError for a tag or

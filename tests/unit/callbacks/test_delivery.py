@@ -19,7 +19,7 @@ import pytest
 
 import hoodie
 from hoodie.callbacks import MessageCallback
-from hoodie.callbacks.delivery import Delivery, Notes, Sender
+from hoodie.callbacks.delivery import Delivery, Outbox, Sender
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, TableNotFound
 from hoodie.hooks import Hooks
@@ -360,11 +360,11 @@ def test_a_storage_without_folders(receiver: Receiver) -> None:
     table = "memory://callbacks/t"
     with no_server() as url:
         write(table, to(url))
-    assert len(Notes(Table.open(table)).due()) == 1
+    assert len(Outbox(Table.open(table)).due()) == 1
     with receiver.listening() as url:
         assert write(table, to(url)).warnings == []
     assert receiver.instants == [entry["instant"] for entry in hoodie.instants(table)]
-    assert Notes(Table.open(table)).due() == []
+    assert Outbox(Table.open(table)).due() == []
 
 
 @pytest.mark.full

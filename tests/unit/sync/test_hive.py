@@ -27,11 +27,11 @@ from hoodie.sync.hive.desired_entry import (
     REALTIME_INPUT,
     SERDE,
     Column,
+    DesiredEntry,
     Entry,
-    Wanted,
+    desired_entry_of,
     hive_type,
     partition_values,
-    wanted,
     widens,
 )
 from hoodie.table.properties import TableProperties
@@ -48,7 +48,7 @@ COLUMNS = pa.schema(_FIELDS)
 AVRO = json.dumps({"fields": [{"name": "id", "doc": "the key"}, {"name": "day"}]})
 
 
-def want(path: str = "/lake/orders", table_type: str = "COPY_ON_WRITE", **given: str) -> Wanted:
+def want(path: str = "/lake/orders", table_type: str = "COPY_ON_WRITE", **given: str) -> DesiredEntry:
     settings = {key: text for key, text in given.items() if "." not in key}
     props = {
         "hoodie.table.name": "Orders",
@@ -58,10 +58,10 @@ def want(path: str = "/lake/orders", table_type: str = "COPY_ON_WRITE", **given:
     }
     options = {f"hoodie.datasource.hive_sync.{name}": text for name, text in settings.items()}
     options |= {name: text for name, text in given.items() if "." in name}
-    return wanted(path, TableProperties(props), Config.of(options), COLUMNS, AVRO)
+    return desired_entry_of(path, TableProperties(props), Config.of(options), COLUMNS, AVRO)
 
 
-def merge_on_read(given: dict[str, str]) -> Wanted:
+def merge_on_read(given: dict[str, str]) -> DesiredEntry:
     return want(**{"table_type": "MERGE_ON_READ", **given})
 
 

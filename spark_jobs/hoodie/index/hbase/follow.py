@@ -210,7 +210,7 @@ class Following(CommitParticipant):
                 _mark(client, [commit.instant], ENTERED if left else DONE)
             else:
                 commit.table.refresh()
-                _enter_groups(client, commit.table, _groups_undone(metadata))
+                _enter_groups(client, commit.table, _groups_rolled_back(metadata))
                 _mark(client, [commit.instant], DONE)
 
     def published(self, commit: Commit) -> None:
@@ -409,10 +409,10 @@ def _groups_of(timeline: Timeline, storage: Storage, instant: Instant) -> Groups
         metadata: Metadata = kind.from_bytes(timeline.read(instant, storage))
     except (FileNotFoundError, TableError):
         return None
-    return _groups_undone(metadata)
+    return _groups_rolled_back(metadata)
 
 
-def _groups_undone(metadata: Metadata) -> Groups:
+def _groups_rolled_back(metadata: Metadata) -> Groups:
     """The file groups whose rows a rollback or a restore may have brought back."""
     rollbacks = [metadata] if isinstance(metadata, RollbackMetadata) else []
     if isinstance(metadata, RestoreMetadata):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, NotRetained, TableError
 from hoodie.format.names import join
-from hoodie.read.readable_range import Past, needs_as_of
+from hoodie.read.readable_range import FileHistory, needs_as_of
 from hoodie.services.clean.plan import last_clean
 from hoodie.services.clean.policy import pending_files, pending_plans
 from hoodie.services.results import ServiceResult, about
@@ -171,7 +171,7 @@ def _check_not_cleaned(target: ServiceTable, timeline: Timeline, commit: Instant
     if not timeline.filter([Action.CLEAN]) or timeline.is_archived(commit):
         return
     needs = needs_as_of(timeline, target.storage, commit)
-    past = Past("commit", commit, needs, slicing=slicing_of(timeline))
+    past = FileHistory("commit", commit, needs, slicing=slicing_of(timeline))
     try:
         past.check(StorageListing(target.storage, target.base_path).many(past.partitions))
     except NotRetained as error:

@@ -153,7 +153,7 @@ def entry_change(name: str, entry: Entry, stored: Stored) -> EntryChange:
         dropped=tuple(dropped),
         commented=tuple(commented),
         properties=tuple(_properties(entry, stored)),
-        warnings=tuple(_kept_types(name, entry, stored)),
+        warnings=tuple(_types_of_catalog(name, entry, stored)),
     )
 
 
@@ -173,7 +173,7 @@ def _properties(entry: Entry, stored: Stored) -> Iterable[str]:
         yield "location"
 
 
-def _kept_types(name: str, entry: Entry, stored: Stored) -> Iterable[str]:
+def _types_of_catalog(name: str, entry: Entry, stored: Stored) -> Iterable[str]:
     for old, new in zip(stored.partition_columns, entry.partition_columns, strict=True):
         if old.type != new.type:
             yield (

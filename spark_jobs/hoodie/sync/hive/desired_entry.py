@@ -286,7 +286,7 @@ class Entry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class DesiredEntry:
     """The entries of one table, and how paths become values of their partition columns."""
 
     database: str
@@ -316,7 +316,9 @@ class Wanted:
         return found
 
 
-def wanted(base_path: str, props: TableProperties, config: Config, schema: pa.Schema, avro: str) -> Wanted:
+def desired_entry_of(
+    base_path: str, props: TableProperties, config: Config, schema: pa.Schema, avro: str
+) -> DesiredEntry:
     """What a table with these columns, without meta columns, should have. `avro`: its schema, for comments.
 
     Raises ConfigError for settings that contradict each other or the table, SchemaError for a column that
@@ -361,7 +363,7 @@ def wanted(base_path: str, props: TableProperties, config: Config, schema: pa.Sc
             )
         )
     decode = config[DECODE]
-    return Wanted(
+    return DesiredEntry(
         database=_name(config[DATABASE] or props.database or "default", DATABASE.name),
         entries=tuple(entries),
         extractor=given,

@@ -26,7 +26,7 @@ from hoodie.sync.hive.catalog import (
     entry_change,
     partition_change,
 )
-from hoodie.sync.hive.desired_entry import COMMIT_TIME, COMPLETION_TIME, Entry, Wanted, wanted
+from hoodie.sync.hive.desired_entry import COMMIT_TIME, COMPLETION_TIME, DesiredEntry, Entry, desired_entry_of
 from hoodie.sync.settings import CONDITIONAL, CREATE_DATABASE, INCREMENTAL, LOCATION
 from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE
@@ -152,7 +152,7 @@ def sync(
     columns, commits = schema.columns, timeline.commits()
     if columns is None or schema.avro is None or not commits:
         return Synced(catalog=kind.title, reason="nothing was written to it yet")
-    target = wanted(table.base_path, table.properties, config, columns, schema.avro)
+    target = desired_entry_of(table.base_path, table.properties, config, columns, schema.avro)
     with kind.opened(config) as metastore:
         target = replace(target, entries=tuple(map(metastore.fitted, target.entries)))
         done = _Sync(table, timeline, config, target, metastore, dry_run)
@@ -180,7 +180,7 @@ class _Sync:
         table: Table,
         timeline: Timeline,
         config: Config,
-        target: Wanted,
+        target: DesiredEntry,
         metastore: Catalog,
         dry_run: bool,
     ) -> None:

@@ -124,7 +124,7 @@ def find_replaced(
         profile.replaced, profile.absent = _named(asked, listing.partitions, live, request.missing_ok)
 
 
-def refuse_busy(busy: BusyGroups, replaced: Slices) -> None:
+def check_not_busy(busy: BusyGroups, replaced: Slices) -> None:
     """Raises ConflictError when a pending service works on one of the partitions.
 
     Its groups would be replaced twice, or made anew after they were replaced: Apache Hudi refuses to delete

@@ -51,7 +51,7 @@ class WriteFileGroups:
         context, deletes = self.context, list[pa.RecordBatch]()
         if context.streams:
             tables = chunks(self._rows(blobs, deletes), chunk_bytes(context))
-            return create_counted(handles, write.partition, write.file_id, tables)
+            return create_with_count(handles, write.partition, write.file_id, tables)
         merges = write.slice is not None and (write.append or context.duplicates.merge)
         copies = COPIES if merges or context.duplicates.combine else 1
         budget, folder = context.merge_budget, context.spill_path
@@ -92,10 +92,10 @@ class WriteFileGroups:
 
 def write_new(handles: Handles, partition: str, file_id: str, rows: Iterator[pa.Table]) -> pa.RecordBatch:
     """Write new file groups of the rows; the answer of the task."""
-    return _answer(*create_counted(handles, partition, file_id, rows))
+    return _answer(*create_with_count(handles, partition, file_id, rows))
 
 
-def create_counted(
+def create_with_count(
     handles: Handles, partition: str, file_id: str, rows: Iterator[pa.Table]
 ) -> tuple[int, list[WriteStat]]:
     """Write new file groups of the rows; how many these were, and the statistics."""

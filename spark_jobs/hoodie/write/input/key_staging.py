@@ -80,7 +80,7 @@ def keys_of_frame(engine: Engine, frame: Frame, plan: WritePlan) -> Frame | None
     return engine.apart(frame, tuple(dict.fromkeys((*context.keys.key_columns, *checked))))
 
 
-def sent_bytes(rows: int) -> int:
+def transferred_bytes(rows: int) -> int:
     """The most bytes that answers for so many rows take."""
     return rows * _HIT_BYTES
 

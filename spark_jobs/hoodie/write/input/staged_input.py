@@ -124,7 +124,7 @@ def _staged(
     blobs: bool = False,
 ) -> StagedRows:
     """What the function, which does the step, makes of the rows, until `held` frees it."""
-    staged, known = first_pass(engine, frame, function, step.schema, held, blobs)
+    staged, known = persist_blobs(engine, frame, function, step.schema, held, blobs)
     partitions = len(raise_errors(known))
     if may_repeat(step.context, known):
         staged, known = combined(engine, staged, known, step, held)
@@ -132,7 +132,7 @@ def _staged(
     return StagedRows(step=step, blobs=staged, known=known, partitions=partitions)
 
 
-def first_pass(
+def persist_blobs(
     engine: Engine,
     frame: Frame,
     step: BatchFunction,

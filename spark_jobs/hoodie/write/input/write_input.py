@@ -52,17 +52,17 @@ from hoodie.write.input.key_staging import (
     StageKeys,
     by_block,
     keys_of_frame,
-    sent_bytes,
+    transferred_bytes,
 )
 from hoodie.write.input.stage import check_apart, check_partition
-from hoodie.write.input.staged_input import StagedInput, StagedRows, first_pass
+from hoodie.write.input.staged_input import StagedInput, StagedRows, persist_blobs
 from hoodie.write.input.streaming_insert import StreamingInsertPlan, Way, WriteRows
 from hoodie.write.plan import WritePlan
 from hoodie.write.tagging.tag import FEW_BYTES, Tags, list_slices, tagged
 
 
 @dataclass(frozen=True)
-class DirectWrite:
+class RowGroupWrite:
     """The function given to `map_batches` on a frame of task numbers; `tasks` are numbers of `writes`."""
 
     context: WriteContext
@@ -129,7 +129,7 @@ class RowGroupInsertPlan:
         profile = WorkloadProfile(groups=groups, input_partitions=len(frame.pieces))
         return cls(frame.scan, profile, {path: tuple(mine) for path, mine in pieces.items()})
 
-    def write(self, context: WriteContext, assignment: Assignment, instant: InstantTime) -> DirectWrite:
+    def write(self, context: WriteContext, assignment: Assignment, instant: InstantTime) -> RowGroupWrite:
         """The function of the write tasks."""
         pieces: list[tuple[Piece, ...]] = [()] * len(assignment.writes)
         for path, mine in self.pieces.items():
@@ -140,7 +140,7 @@ class RowGroupInsertPlan:
         for number, reducer in enumerate(assignment.reducers):
             if pieces[number]:
                 tasks[reducer].append(number)
-        return DirectWrite(
+        return RowGroupWrite(
             context,
             instant,
             self.scan,
@@ -307,7 +307,7 @@ class _Staged(WriteInput):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _KeysFirst(_Staged):
+class _KeyStaged(_Staged):
     """Rows whose keys alone are staged."""
 
     rows: Frame
@@ -350,7 +350,7 @@ class _InFiles(_Streamed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Counted(_Streamed):
+class _StreamedInsert(_Streamed):
     """Rows that the engine computes while they are written."""
 
     counted: StreamingInsertPlan
@@ -386,7 +386,7 @@ def prepared(first: StagedInput, plan: WritePlan, table: Table) -> Iterator[Writ
             return
     if not plan.context.operation.brings_rows:
         frame = engine.select(frame, plan.context.keys.key_columns)
-    if not first.has_staged and (unstaged := _keys_first(engine, frame, plan, table)) is not None:
+    if not first.has_staged and (unstaged := _stages_keys(engine, frame, plan, table)) is not None:
         yield unstaged
         return
     with contextlib.ExitStack() as held:
@@ -404,31 +404,31 @@ def _streamed(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> Wr
     profile = counted.profile
     list_slices(table, plan.context, profile)
     if counted.way is Way.GATHERED:
-        return _KeysFirst(engine=engine, plan=plan, profile=profile, tags=Tags(), rows=frame)
-    return _Counted(engine=engine, plan=plan, profile=profile, counted=counted)
+        return _KeyStaged(engine=engine, plan=plan, profile=profile, tags=Tags(), rows=frame)
+    return _StreamedInsert(engine=engine, plan=plan, profile=profile, counted=counted)
 
 
-def _keys_first(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> WriteInput | None:
+def _stages_keys(engine: Engine, frame: Frame, plan: WritePlan, table: Table) -> WriteInput | None:
     """None where the rows have to be staged."""
     context, columns = plan.context, keys_of_frame(engine, frame, plan)
     if columns is None:
         return None
     with contextlib.ExitStack() as held:
         step = StageKeys.of(plan, engine.files(frame))
-        keys, rows = first_pass(engine, columns, step, STAGED_SCHEMA, held)
+        keys, rows = persist_blobs(engine, columns, step, STAGED_SCHEMA, held)
         profile = WorkloadProfile.of(raise_errors(rows))
         list_slices(table, context, profile)
         if isinstance(context.index, PlacingIndex):
             place_groups(table, plan, context.index, profile)
-            return _KeysFirst(engine=engine, plan=plan, profile=profile, rows=frame)
-        if context.looks_up and any(profile.slices.values()) and sent_bytes(profile.rows) > FEW_BYTES:
+            return _KeyStaged(engine=engine, plan=plan, profile=profile, rows=frame)
+        if context.looks_up and any(profile.slices.values()) and transferred_bytes(profile.rows) > FEW_BYTES:
             return None
         found, hits = Tags(), None
         if context.index is not None:
             with engine.batches(blobs=True):
                 found = held.enter_context(tagged(engine, keys, rows, context, profile))
                 hits = found.collected(engine) if found.searched else None
-    return _KeysFirst(
+    return _KeyStaged(
         engine=engine,
         plan=plan,
         profile=profile,

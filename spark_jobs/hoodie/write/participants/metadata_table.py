@@ -171,7 +171,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
         elif not whole and not begun_partitions(table):
             self.drop(table)  # of a making that was killed
         elif whole and not table.timeline.holds(FOLDER):
-            self._begin_anew(table, "its folder is gone")
+            self._restart(table, "its folder is gone")
         elif gone:
             self._drop(table, gone)
 
@@ -190,7 +190,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
             if writer is not None:
                 writer.maintain(self._upkeep)
         except TableError as error:
-            self._begin_anew(table, error.message)
+            self._restart(table, error.message)
             finish_rebuild(table, self._config, self._progress)
         if pending:
             return
@@ -220,7 +220,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
         try:
             self._prepare(commit)
         except TableError as error:
-            self._begin_anew(commit.table, error.message)
+            self._restart(commit.table, error.message)
 
     def _prepare(self, commit: Commit) -> None:
         data = _opened(commit.table)
@@ -271,7 +271,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
                 by = new_instant_time(data.timeline.last_time, data.properties.timeline_utc)
                 writer.rollback(instant.time, by)
         except TableError as error:
-            self._begin_anew(table, error.message)
+            self._restart(table, error.message)
 
     def _drop(self, table: Table, gone: Mapping[str, str]) -> None:
         """`gone`: partitions, and why."""
@@ -281,7 +281,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
                 self.warnings.append(f"the index {name} of {table.base_path} was dropped: {why}")
             self._progress("metadata", f"dropped the index {name}: {why}")
 
-    def _begin_anew(self, table: Table, why: str) -> None:
+    def _restart(self, table: Table, why: str) -> None:
         self._progress("metadata", f"the metadata table is damaged, and made anew: {why}")
         self.warnings.append(f"the metadata table of {table.base_path} was damaged, and is made anew: {why}")
         begin_rebuild(table, [Partition.FILES.value])

@@ -2,10 +2,10 @@
 
 Keys are gathered by the files that may have them, each file is asked about once, and the answers go back by
 the blob of rows that they belong to. Three functions for `map_batches`, with shuffles between them:
-`RouteKeys`, by locator; `LocateKeys`, by input task; `MergeHits`. Rows do not move.
+`RouteKeys`, by locator; `LocateKeys`, by input task; `MergeLocations`. Rows do not move.
 
 Memory: a locator holds keys up to `located_bytes`, beyond which it asks about its files again, and the key
-columns of some files; `MergeHits` holds the answers for one input task.
+columns of some files; `MergeLocations` holds the answers for one input task.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ class _Search:
 
 
 @dataclass(frozen=True)
-class MergeHits:
+class MergeLocations:
     """One row of hits for each blob of the input, and a summary: rows by label, and rows with any; those that
     were found in another partition than their own by label and number of their partition (`moved`).
 

@@ -38,7 +38,7 @@ from hoodie.write.blobs import (
 from hoodie.write.context import WriteContext
 from hoodie.write.input.stage import check_apart, check_partition
 from hoodie.write.settings import Known
-from hoodie.write.tagging.locate import LocateKeys, MergeHits, RouteKeys, Unit, located_bytes
+from hoodie.write.tagging.locate import LocateKeys, MergeLocations, RouteKeys, Unit, located_bytes
 from hoodie.write.tagging.record_locations import Copies
 
 #: record keys are about this part of a base file
@@ -180,7 +180,7 @@ class _Located:
 
     route: RouteKeys
     locate: LocateKeys
-    merge: MergeHits
+    merge: MergeLocations
 
     def run(self, engine: Engine, keys: Frame) -> Frame:
         routed = engine.map_batches(keys, self.route, STAGED_SCHEMA)
@@ -259,7 +259,7 @@ class _Work:
                 len(self.slices),
                 reducers,
             ),
-            MergeHits(not self.context.operation.brings_rows, Copies(self.context, self._described(0))),
+            MergeLocations(not self.context.operation.brings_rows, Copies(self.context, self._described(0))),
         )
 
     def _units(
@@ -301,7 +301,7 @@ def _count(
     slices: Sequence[FileSlice],
     summaries: Sequence[dict[str, Any]],
 ) -> None:
-    """Count the profile's rows by file group; `summaries` are those of `MergeHits`."""
+    """Count the profile's rows by file group; `summaries` are those of `MergeLocations`."""
     places, again = _places(summaries, "labels", "moved"), _places(summaries, "again", "moved_again")
     partitions, total = profile.partitions, profile.rows
     sizes = {partition: size / rows for (partition, _), (rows, size) in profile.groups.items()}
