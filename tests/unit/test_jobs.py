@@ -75,6 +75,20 @@ def test_progress_then_the_result(job: Callable[[Any], tuple[int, Lines]]) -> No
     assert json.loads(commit.read_text())["extraMetadata"]["token"] == "x"
 
 
+def test_a_defect_of_the_text_fails_no_job(
+    job: Callable[[Any], tuple[int, Lines]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any) -> Any:
+        raise KeyError("rows")
+
+    monkeypatch.setattr(_main, "text_of", fail)
+    Path("in.csv").write_text("id\n1\n")
+    code, lines = job({**REQUEST, "engine": "local"})
+    assert (code, lines[-1][0]) == (0, "RESULT")
+    assert (lines[-1][1]["status"], lines[-1][1]["num_inserts"]) == ("committed", 1)
+    assert lines[-1][1]["summary"] == "upsert is done; its text failed: KeyError: 'rows'"
+
+
 @pytest.mark.parametrize("engine", ["local", "spark"])
 def test_a_request_names_its_engine(
     engine: str, job: Callable[[Any], tuple[int, Lines]], monkeypatch: pytest.MonkeyPatch

@@ -97,7 +97,6 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
             with _chosen(request).started() as backend:
                 tell_application(backend, out)
                 result = run(backend, request, out.progress)
-                summary = text_of(request["operation"], result)
         except HoodieError as error:
             out.error(error.to_dict())
             return 1
@@ -108,8 +107,16 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
             out.traceback(traceback.format_exc())
             out.error(JobError(f"the job failed: {type(error).__name__}: {error}").to_dict())
             return 1
-    out.result({**_without_files(result), "summary": summary})
+    out.result({**_without_files(result), "summary": _summary(request["operation"], result)})
     return 0
+
+
+def _summary(operation: str, result: Mapping[str, Any]) -> str:
+    """The text of a result. The job's work is done by now, so that a defect of the text fails no job."""
+    try:
+        return text_of(operation, result)
+    except Exception as error:  # noqa: BLE001
+        return f"{operation} is done; its text failed: {type(error).__name__}: {error}"
 
 
 def read_request(text: str) -> dict[str, Any]:

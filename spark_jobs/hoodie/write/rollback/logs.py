@@ -106,7 +106,7 @@ class LogUndo(Protocol):
 
 def log_undo(table: Table) -> LogUndo:
     """That of the table's layout."""
-    return VoidBlocks() if table.timeline.layout.version is LayoutVersion.ONE else DeleteLogs()
+    return VoidBlocks() if table.store.layout.version is LayoutVersion.ONE else DeleteLogs()
 
 
 class VoidBlocks:
