@@ -14,13 +14,11 @@ from hoodie.storage import Storage
 from hoodie.table.committed_files import (
     SMALLEST,
     UNKNOWN,
-    WrittenFile,
-    Wrong,
-    confirmed,
-    latest_written,
+    CommittedFile,
+    CommittedFiles,
+    FileMismatch,
     mismatches_in,
     refuse,
-    written_partitions,
 )
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
@@ -43,7 +41,7 @@ def sound(table: Table, snapshot: TimelineView, slices: Sequence[FileSlice], ask
     """
     wrong, timeline = _empty(slices), table.timeline
     if asked is not None:
-        wrong += _confirmed(timeline, table.storage, table.properties, snapshot, slices, asked)
+        wrong += _confirmed(CommittedFiles.of(table), snapshot, slices, asked)
     if wrong and table.refresh().instants != timeline.instants:
         return False
     _refuse(timeline, table.storage, wrong, f"; {VERIFY_FILES.name}=false reads what is left")
@@ -64,10 +62,11 @@ def check_agreement(
     if asked is None:
         return
     partitions, groups, bases_only = asked
+    committed = CommittedFiles.of(table)
     if groups is None:
-        named = written_partitions(table.timeline, table.storage, snapshot)
+        named = committed.partitions(snapshot)
         partitions = [*partitions, *wanted(sorted(named.difference(partitions)))]
-    wrong = _lacking(table.timeline, table.storage, snapshot, slices, (partitions, groups, bases_only))
+    wrong = _lacking(committed, snapshot, slices, (partitions, groups, bases_only))
     if wrong:
         raise MetadataTableUnavailable(f"it disagrees with the commits ({wrong[0]})")
 
@@ -97,7 +96,8 @@ def check_undamaged(
     partitions = sorted({partition for partition, _ in groups})
     slices = [item for partition in partitions for item in merged_slices(snapshot, listing, partition)]
     asked = (partitions, frozenset(groups), False)
-    _refuse(timeline, storage, _confirmed(timeline, storage, props, snapshot, slices, asked))
+    committed = CommittedFiles(timeline=timeline, storage=storage, properties=props)
+    _refuse(timeline, storage, _confirmed(committed, snapshot, slices, asked))
 
 
 def check_no_gaps(
@@ -108,16 +108,17 @@ def check_no_gaps(
 
     Refuses nothing where the `timeline` has changed since: the write is planned again then.
     """
-    latest = latest_written(timeline, table.storage, snapshot, frozenset(slices))
+    committed = CommittedFiles(timeline=timeline, storage=table.storage, properties=table.properties)
+    latest = committed.latest(snapshot, frozenset(slices))
     found = mismatches_in(latest, [item for group in slices.values() for item in group])
     wrong = [item for item in found if item.size is None]
     if not wrong or table.refresh().instants != timeline.instants:
         return
-    wrong = [item for item in wrong if confirmed(timeline, table.storage, table.properties, item)]
+    wrong = [item for item in wrong if committed.confirms(item)]
     _refuse(timeline, table.storage, wrong, f"; {VERIFY_WRITTEN.name}=false writes on top of what is left")
 
 
-def _refuse(timeline: Timeline, storage: Storage, wrong: Sequence[Wrong], otherwise: str = "") -> None:
+def _refuse(timeline: Timeline, storage: Storage, wrong: Sequence[FileMismatch], otherwise: str = "") -> None:
     """Raises TableError for damage, and TableBusy where a process that was rolled back has published its
     commit: its files are gone, and it takes the commit back once it looks (hoodie.write.commit).
     """
@@ -128,34 +129,28 @@ def _refuse(timeline: Timeline, storage: Storage, wrong: Sequence[Wrong], otherw
 
 
 def _confirmed(
-    timeline: Timeline,
-    storage: Storage,
-    props: TableProperties,
-    snapshot: TimelineView,
-    slices: Sequence[FileSlice],
-    asked: Asked,
-) -> list[Wrong]:
-    found = _lacking(timeline, storage, snapshot, slices, asked)
-    return [item for item in found if confirmed(timeline, storage, props, item)]
+    committed: CommittedFiles, snapshot: TimelineView, slices: Sequence[FileSlice], asked: Asked
+) -> list[FileMismatch]:
+    return [item for item in _lacking(committed, snapshot, slices, asked) if committed.confirms(item)]
 
 
 def _lacking(
-    timeline: Timeline, storage: Storage, snapshot: TimelineView, slices: Sequence[FileSlice], asked: Asked
-) -> list[Wrong]:
+    committed: CommittedFiles, snapshot: TimelineView, slices: Sequence[FileSlice], asked: Asked
+) -> list[FileMismatch]:
     """Files that the snapshot's commits name, and that the slices found lack. Opens no data file."""
     partitions, groups, bases_only = asked
-    latest = latest_written(timeline, storage, snapshot, frozenset(partitions))
+    latest = committed.latest(snapshot, frozenset(partitions))
     if groups is not None:
         latest = {group: files for group, files in latest.items() if group in groups}
     return list(mismatches_in(latest, slices, bases_only))
 
 
-def _empty(slices: Sequence[FileSlice]) -> list[Wrong]:
+def _empty(slices: Sequence[FileSlice]) -> list[FileMismatch]:
     """Base files that are too short for Parquet, whatever wrote them."""
     bases = [item.base for item in slices if item.base is not None and item.base.size < SMALLEST]
     return [
-        Wrong(
-            WrittenFile(
+        FileMismatch(
+            CommittedFile(
                 base.partition,
                 base.file_id,
                 join(base.partition, base.name),

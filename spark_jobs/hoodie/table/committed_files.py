@@ -11,22 +11,29 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from hoodie.errors import TableError
 from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import Storage
-from hoodie.table.handle import open_archive
+from hoodie.table.handle import Table, open_archive
 from hoodie.table.properties import TableProperties
 from hoodie.table.slicing import Slicing, slicing_of
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.archive.archive import Archive
 from hoodie.timeline.commit_details import is_searched, stats_of
-from hoodie.timeline.instant import Instant
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
+from hoodie.timeline.models.restore import RestoreMetadata
+from hoodie.timeline.models.rollback import RollbackMetadata, RollbackPlan
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 #: (partition path, file id)
 Group = tuple[str, str]
+#: (partition path, file name); a name of "" means all of the partition
+File = tuple[str, str]
 
 #: bytes of the shortest Parquet file
 SMALLEST = 12
@@ -35,7 +42,7 @@ _NAMED = 3
 _PATH = re.compile(rb'"path"\s*:\s*"([^"]*)"')
 
 
-class WrittenFile(NamedTuple):
+class CommittedFile(NamedTuple):
     """A file as a commit names it. `instant` is the commit's, `slice` the base instant of the file's slice.
 
     `size` is the base file's, or the least that a log file has; UNKNOWN where the commit with its size
@@ -56,11 +63,15 @@ class WrittenFile(NamedTuple):
     def group(self) -> Group:
         return self.partition, self.file_id
 
+    def is_among(self, names: Collection[File]) -> bool:
+        """Do the names have this one, or all of its partition."""
+        return (self.partition, self.name) in names or (self.partition, "") in names
 
-class Wrong(NamedTuple):
+
+class FileMismatch(NamedTuple):
     """A file that is missing, or shorter or longer than its commit says (`size`, None: missing)."""
 
-    file: WrittenFile
+    file: CommittedFile
     size: int | None
 
     def __str__(self) -> str:
@@ -72,9 +83,9 @@ class Wrong(NamedTuple):
         return f"{kind} of {file.instant}: {file.path} has {self.size} bytes{instead}"
 
 
-def written_files(
+def files_of_commit(
     timeline: Timeline, instant: Instant, data: bytes, partitions: Collection[str] | None
-) -> Iterator[WrittenFile]:
+) -> Iterator[CommittedFile]:
     """The files that a completed commit names in these partitions (None: all). Raises TableError."""
     slicing = slicing_of(timeline)
     try:
@@ -88,85 +99,26 @@ def written_files(
         ) from None
 
 
-def all_written(timeline: Timeline, storage: Storage) -> Iterator[WrittenFile]:
-    """What all completed commits of the timeline name, but those that were archived since its listing."""
-    for instant in timeline.commits():
-        with contextlib.suppress(FileNotFoundError):
-            yield from written_files(timeline, instant, timeline.read(instant, storage), None)
-
-
 def _files(
     time: InstantTime, partition: str, stat: Mapping[str, Any], slicing: Slicing
-) -> Iterator[WrittenFile]:
+) -> Iterator[CommittedFile]:
     path = stat.get("path")
     if not path:
         return
     name = path.rpartition("/")[2]
     size = stat.get("fileSizeInBytes") or UNKNOWN
     if base := BaseFileName.parse(name):
-        yield WrittenFile(partition, base.file_id, path, name, time, base.instant, False, size, 0)
+        yield CommittedFile(partition, base.file_id, path, name, time, base.instant, False, size, 0)
     elif log := LogFileName.parse(name):
         under = BaseFileName.parse(stat.get("baseFile") or "")
         slice_ = slicing.slice_of(log, () if under is None else (under.instant,))
         if under is not None and under.instant == slice_:
             base_path = path[: -len(name)] + str(under)
-            yield WrittenFile(
+            yield CommittedFile(
                 partition, log.file_id, base_path, str(under), under.instant, under.instant, False, UNKNOWN, 0
             )
         offset = stat.get("logOffset") or 0
-        yield WrittenFile(partition, log.file_id, path, name, time, slice_, True, size, offset)
-
-
-def latest_written(
-    timeline: Timeline, storage: Storage, snapshot: TimelineView, partitions: Collection[str] | None = None
-) -> dict[Group, dict[str, WrittenFile]]:
-    """The latest slice of every group, file by path, as far as the snapshot's commits say.
-
-    Replaced groups are left out. Of a file that several commits name, the one with the greatest size counts.
-    Reads the metadata of every commit, and parses that of those which add something.
-    """
-    latest: dict[Group, dict[str, WrittenFile]] = {}
-    begun: dict[Group, str] = {}
-    for instant in reversed(timeline.commits()):
-        if instant.time not in snapshot.committed:
-            continue
-        try:
-            data = timeline.read(instant, storage)
-        except FileNotFoundError:
-            continue  # archived since the listing
-        if not _adds_files(data, begun, snapshot, partitions):
-            continue
-        for file in written_files(timeline, instant, data, partitions):
-            group = (file.partition, file.file_id)
-            if group in snapshot.replaced or REQUESTED.before(file.slice, begun.get(group, NO_TIME)):
-                continue
-            files = latest.setdefault(group, {})
-            if not file.log:
-                begun[group] = file.slice
-                for path in [
-                    path for path, other in files.items() if REQUESTED.before(other.slice, file.slice)
-                ]:
-                    del files[path]
-            known = files.get(file.path)
-            if known is None or known.size < file.size:
-                files[file.path] = file
-    return latest
-
-
-def written_partitions(timeline: Timeline, storage: Storage, snapshot: TimelineView) -> set[str]:
-    """The partitions of the files that the snapshot's commits name. Raises TableError."""
-    found = set[str]()
-    for instant in timeline.commits():
-        if instant.time not in snapshot.committed:
-            continue
-        with contextlib.suppress(FileNotFoundError):
-            data = timeline.read(instant, storage)
-            paths = set(_PATH.findall(data))
-            if any(b"\\" in path for path in paths):
-                found.update(file.partition for file in written_files(timeline, instant, data, None))
-            else:
-                found.update(path.decode().rpartition("/")[0] for path in paths)
-    return found
+        yield CommittedFile(partition, log.file_id, path, name, time, slice_, True, size, offset)
 
 
 def _adds_files(
@@ -187,9 +139,183 @@ def _adds_files(
     return False
 
 
+@dataclass(frozen=True, kw_only=True)
+class CommittedFiles:
+    """The files of one state of a timeline, and what deleted those that are gone."""
+
+    timeline: Timeline
+    storage: Storage
+    properties: TableProperties
+
+    @classmethod
+    def of(cls, table: Table) -> CommittedFiles:
+        """Those of the timeline as the table listed it last."""
+        return cls(timeline=table.timeline, storage=table.storage, properties=table.properties)
+
+    @property
+    def _archive(self) -> Archive:
+        timeline = self.timeline
+        return open_archive(self.storage, timeline.layout, timeline.base_path, self.properties)
+
+    def all(self) -> Iterator[CommittedFile]:
+        """What all completed commits name, but those that were archived since the timeline was listed."""
+        for instant in self.timeline.commits():
+            with contextlib.suppress(FileNotFoundError):
+                yield from files_of_commit(
+                    self.timeline, instant, self.timeline.read(instant, self.storage), None
+                )
+
+    def by_path(self) -> dict[str, CommittedFile]:
+        """Every file that commits name; of a log what the commit with its greatest size says."""
+        named: dict[str, CommittedFile] = {}
+        for file in self.all():
+            known = named.get(file.path)
+            if known is None or known.size < file.size:
+                named[file.path] = file
+        return named
+
+    def latest(
+        self, snapshot: TimelineView, partitions: Collection[str] | None = None
+    ) -> dict[Group, dict[str, CommittedFile]]:
+        """The latest slice of every group, file by path, as far as the snapshot's commits say.
+
+        Replaced groups are left out. Of a file that several commits name, the one with the greatest size
+        counts. Reads the metadata of every commit, and parses that of those which add something.
+        """
+        latest: dict[Group, dict[str, CommittedFile]] = {}
+        begun: dict[Group, str] = {}
+        for instant in reversed(self.timeline.commits()):
+            if instant.time not in snapshot.committed:
+                continue
+            try:
+                data = self.timeline.read(instant, self.storage)
+            except FileNotFoundError:
+                continue  # archived since the listing
+            if not _adds_files(data, begun, snapshot, partitions):
+                continue
+            for file in files_of_commit(self.timeline, instant, data, partitions):
+                group = (file.partition, file.file_id)
+                if group in snapshot.replaced or REQUESTED.before(file.slice, begun.get(group, NO_TIME)):
+                    continue
+                files = latest.setdefault(group, {})
+                if not file.log:
+                    begun[group] = file.slice
+                    for path in [
+                        path for path, other in files.items() if REQUESTED.before(other.slice, file.slice)
+                    ]:
+                        del files[path]
+                known = files.get(file.path)
+                if known is None or known.size < file.size:
+                    files[file.path] = file
+        return latest
+
+    def partitions(self, snapshot: TimelineView) -> set[str]:
+        """The partitions of the files that the snapshot's commits name. Raises TableError."""
+        found = set[str]()
+        for instant in self.timeline.commits():
+            if instant.time not in snapshot.committed:
+                continue
+            with contextlib.suppress(FileNotFoundError):
+                data = self.timeline.read(instant, self.storage)
+                paths = set(_PATH.findall(data))
+                if any(b"\\" in path for path in paths):
+                    found.update(
+                        file.partition for file in files_of_commit(self.timeline, instant, data, None)
+                    )
+                else:
+                    found.update(path.decode().rpartition("/")[0] for path in paths)
+        return found
+
+    def have_any(self, names: Collection[str]) -> bool:
+        """Has a file that a commit names one of these names."""
+        commits = (
+            self.timeline.commit(instant, self.storage) for instant in reversed(self.timeline.commits())
+        )
+        return any(stat.file_name in names for commit in commits for stat in commit.write_stats)
+
+    def confirms(self, item: FileMismatch) -> bool:
+        """False for what only seems to be wrong: a second attempt's file was listed in the place of the
+        first's, or the commit is kept by a savepoint, while later ones, which may have replaced its files,
+        are archived.
+        """
+        file = item.file
+        there = self.storage.info(join(self.timeline.base_path, file.path))
+        if there is not None and (there.size == file.size or (file.log and there.size > file.size)):
+            return False
+        if self.timeline.is_archived(file.instant):
+            return not self._archive.files()
+        return True
+
+    def undeleted(self, wrong: Iterable[FileMismatch]) -> list[FileMismatch]:
+        """Those of the files that nothing deleted. Files that are there in another size were not deleted."""
+        left = list(wrong)
+        for source in (self._deleted(), self._deleted_before()):
+            if not any(item.size is None for item in left):
+                break
+            gone = set(source)
+            left = [item for item in left if item.size is not None or not item.file.is_among(gone)]
+        return left
+
+    def _deleted(self) -> Iterator[File]:
+        """What cleans, rollbacks and restores deleted, or are going to delete."""
+        for instant in self.timeline.filter([Action.CLEAN, Action.ROLLBACK, Action.RESTORE]):
+            planned = instant if instant.completed else instant.with_state(State.REQUESTED)
+            data = self.storage.read(self.timeline.path(planned))
+            if not data:
+                continue
+            if instant.action is Action.CLEAN:
+                if instant.completed:
+                    yield from _deleted_by_clean(CleanMetadata.from_bytes(data))
+                else:
+                    plan = CleanPlan.from_bytes(data)
+                    yield from ((partition, file.name) for partition, file in plan)
+                    yield from ((partition, "") for partition in plan.delete_partitions)
+            elif instant.action is Action.ROLLBACK and not instant.completed:
+                for request in RollbackPlan.from_bytes(data).requests:
+                    yield from _named(request.partition_path, request.files_to_delete)
+            elif instant.action is Action.ROLLBACK:
+                yield from _deleted_by_rollback(RollbackMetadata.from_bytes(data))
+            elif instant.completed:
+                for group in RestoreMetadata.from_bytes(data).rollbacks.values():
+                    for done in group:
+                        yield from _deleted_by_rollback(done)
+
+    def _deleted_before(self) -> Iterator[File]:
+        """The same by the archive. Cleans are archived apart from commits, which may be kept longer."""
+        for entry in self._archive.entries():
+            if not entry.instant.completed or entry.metadata is None:
+                continue
+            try:
+                if entry.instant.action is Action.CLEAN:
+                    yield from _deleted_by_clean(CleanMetadata.from_record(entry.metadata))
+                elif entry.instant.action is Action.ROLLBACK:
+                    yield from _deleted_by_rollback(RollbackMetadata.from_record(entry.metadata))
+            except (KeyError, TypeError) as error:
+                raise TableError(
+                    f"archived {entry.instant} can't be read ({error}); restore the archive from a copy",
+                    instant=entry.instant.time,
+                ) from None
+
+
+def _deleted_by_clean(done: CleanMetadata) -> Iterator[File]:
+    for partition, cleaned in done.partitions.items():
+        yield from _named(partition, (*cleaned.deleted, *cleaned.patterns))
+        if cleaned.partition_deleted:
+            yield partition, ""
+
+
+def _deleted_by_rollback(done: RollbackMetadata) -> Iterator[File]:
+    for partition, item in done.partitions.items():
+        yield from _named(partition, item.deleted)
+
+
+def _named(partition: str, paths: tuple[str, ...]) -> Iterator[File]:
+    return ((partition, path.rpartition("/")[2]) for path in paths)
+
+
 def mismatches_in(
-    latest: Mapping[Group, Mapping[str, WrittenFile]], slices: Iterable[FileSlice], bases_only: bool = False
-) -> Iterator[Wrong]:
+    latest: Mapping[Group, Mapping[str, CommittedFile]], slices: Iterable[FileSlice], bases_only: bool = False
+) -> Iterator[FileMismatch]:
     """Files of the latest slices that a query's slices, found by listing, lack or have in another size."""
     found = {(item.partition, item.file_id): item for item in slices}
     for group, files in latest.items():
@@ -204,31 +330,12 @@ def mismatches_in(
             if not file.log:
                 size = base.size if base and base.name == file.name else None
                 if size is None or (file.size != UNKNOWN and size != file.size):
-                    yield Wrong(file, size)
+                    yield FileMismatch(file, size)
             elif (size := sizes.get(file.name)) is None or size < file.size:
-                yield Wrong(file, size)
+                yield FileMismatch(file, size)
 
 
-def confirmed(timeline: Timeline, storage: Storage, props: TableProperties, item: Wrong) -> bool:
-    """False for what only seems to be wrong: a second attempt's file was listed in the place of the first's,
-    or the commit is kept by a savepoint, while later ones, which may have replaced its files, are archived.
-    """
-    file = item.file
-    there = storage.info(join(timeline.base_path, file.path))
-    if there is not None and (there.size == file.size or (file.log and there.size > file.size)):
-        return False
-    if timeline.is_archived(file.instant):
-        return not open_archive(storage, timeline.layout, timeline.base_path, props).files()
-    return True
-
-
-def is_named(timeline: Timeline, storage: Storage, names: Collection[str]) -> bool:
-    """Does a commit on the timeline name a file that has one of these names."""
-    commits = (timeline.commit(instant, storage) for instant in reversed(timeline.commits()))
-    return any(stat.file_name in names for commit in commits for stat in commit.write_stats)
-
-
-def refuse(base_path: str, wrong: Sequence[Wrong], otherwise: str = "") -> None:
+def refuse(base_path: str, wrong: Sequence[FileMismatch], otherwise: str = "") -> None:
     """Raises TableError that names the first files, what wrote them, and what to do; nothing for none.
 
     `otherwise` is what may be done without the files.

@@ -15,11 +15,10 @@ from hoodie.format.log_data import read_data_block, read_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import join
 from hoodie.storage import Storage
-from hoodie.table.committed_files import WrittenFile, all_written
+from hoodie.table.committed_files import CommittedFile, CommittedFiles
 from hoodie.table.handle import Table
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView, file_slices
-from hoodie.timeline.active import Timeline
 
 #: columns in the types that their files have
 _NO_SCHEMA = pa.schema([])
@@ -44,7 +43,7 @@ def check_contents(table: Table) -> Contents:
     """
     timeline, storage, listing = table.timeline, table.storage, table.listing()
     snapshot = TimelineView.of(timeline, storage)
-    appends = _appends(timeline, storage)
+    appends = _appends(CommittedFiles.of(table))
     work: list[tuple[FileSlice, bool]] = []
     for partition in listing.partitions():
         for group in file_slices(snapshot, listing.files, partition).values():
@@ -66,10 +65,10 @@ def check_contents(table: Table) -> Contents:
     return Contents(bases, logs, sorted(findings, key=lambda finding: -finding[0]))
 
 
-def _appends(timeline: Timeline, storage: Storage) -> Mapping[str, Sequence[WrittenFile]]:
+def _appends(committed: CommittedFiles) -> Mapping[str, Sequence[CommittedFile]]:
     """What commits added to which log file, by path."""
-    appends: dict[str, list[WrittenFile]] = {}
-    for file in all_written(timeline, storage):
+    appends: dict[str, list[CommittedFile]] = {}
+    for file in committed.all():
         if file.log:
             appends.setdefault(file.path, []).append(file)
     return appends
@@ -85,7 +84,7 @@ def _base(storage: Storage, base: BaseFile, pages: bool) -> Iterator[Finding]:
 
 
 def _log(
-    storage: Storage, log: LogFile, parts: Sequence[WrittenFile], snapshot: TimelineView
+    storage: Storage, log: LogFile, parts: Sequence[CommittedFile], snapshot: TimelineView
 ) -> Iterator[Finding]:
     """A corrupt block hides rows where a commit wrote it; else a failed writer left it: no row is lost."""
     try:
@@ -102,7 +101,7 @@ def _log(
         yield LOST, f"log file {log.path}, written by {writers}: {error.message}"
 
 
-def _corrupt(log: LogFile, block: LogBlock, parts: Sequence[WrittenFile]) -> Finding:
+def _corrupt(log: LogFile, block: LogBlock, parts: Sequence[CommittedFile]) -> Finding:
     where = f"{block.length} bytes at {block.offset} of log file {log.path} are no block"
     end = block.offset + block.length
     hit = [part.instant for part in parts if part.offset < end and block.offset < part.size]

@@ -18,7 +18,7 @@ from hoodie.format.names import BaseFileName
 from hoodie.index import PlacingIndex, Scope
 from hoodie.index.settings import BUCKET_ENGINE, INDEX_CLASS, INDEX_TYPE, BucketEngine, IndexType
 from hoodie.progress import ProgressCallback
-from hoodie.table.committed_files import is_named
+from hoodie.table.committed_files import CommittedFiles
 from hoodie.table.handle import Table
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import SCHEMA_KEY
@@ -187,4 +187,5 @@ def _removed_meanwhile(error: FileNotFoundError, table: Table, begin: Timeline) 
 def _is_committed(table: Table, timeline: Timeline, name: str) -> bool:
     if base := BaseFileName.parse(name):
         return timeline.is_committed(base.instant)
-    return is_named(timeline, table.storage, [name])
+    committed = CommittedFiles(timeline=timeline, storage=table.storage, properties=table.properties)
+    return committed.have_any([name])

@@ -26,7 +26,7 @@ from hoodie.services.planned import RewrittenPlan
 from hoodie.services.rewrite_slices import PlanSlice, RewriteContext, rewrite_context, run_tasks
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
-from hoodie.table.committed_files import is_named
+from hoodie.table.committed_files import CommittedFiles
 from hoodie.table.features import ROWS, check_features
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
@@ -218,7 +218,7 @@ def _check_no_late_logs(
     """Raises CommitConflict where a commit has come since whose logs were not read."""
     for known, now in zip(operations, _with_late_logs(target, operations), strict=True):
         late = {*now.log_names} - {*known.log_names}
-        if late and is_named(target.table.timeline, target.storage, late):
+        if late and CommittedFiles.of(target.table).have_any(late):
             raise CommitConflict(
                 f"a commit has written to file group {known.file_id} of partition {known.partition_path!r} "
                 f"while compaction {instant.time} was carried out; run it again",
