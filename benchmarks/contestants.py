@@ -130,6 +130,11 @@ _ALL = (
     _ours("ours-computed", engine="computed"),
     _ours("ours-function", engine="function"),
     _ours("ours-joined", engine="joined"),
+    _ours("ours-udf", engine="udf"),
+    *(
+        _ours(f"ours-{kind}-staged", engine=f"{kind}-staged")
+        for kind in ("frame", "computed", "function", "joined", "udf")
+    ),
     _ours("ours-local", engine="local"),
     _ours("ours-plain", table="ours-plain", metadata_enable="false"),
     _ours("ours-files", table="ours-files", metadata_enable="true"),

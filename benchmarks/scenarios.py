@@ -113,6 +113,13 @@ def _bulk_insert(rows: int, late: Late) -> list[Case]:
     ]
 
 
+def _frames(rows: int, late: Late) -> list[Case]:
+    """What is saved of DataFrames, which their plans allow: files that are read without Spark (a plain read;
+    filters and columns that are computed by Arrow), and keys that are computed before the rows.
+    """
+    return [*_bulk_insert(rows, late)[:1], *_upsert(rows, late)]
+
+
 def _merge_on_read(rows: int, late: Late) -> list[Case]:
     """The daily upsert into log files, their compaction, and queries before it: every row and column of the
     snapshot and of the days that were updated, which have the logs, an aggregate, and the base files alone,
@@ -244,6 +251,12 @@ METADATA = (
 LOOK_UPS = tuple(
     f"{name}-{index}" for name in ("ours", "hudi-0.15.0") for index in ("record-index", "metadata-bloom")
 )
+#: DataFrames by what they compute, each also without what its plan saves
+FRAMES = tuple(
+    f"ours-{kind}{way}"
+    for kind in ("frame", "computed", "function", "joined", "udf")
+    for way in ("", "-staged")
+)
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -254,6 +267,7 @@ SCENARIOS = {
             ("ours", "ours-3.5", "hudi-0.15.0-simple", "hudi-1.2.0-simple", "spark-floor", "spark-floor-3.5"),
             _bulk_insert,
         ),
+        Scenario("frames", 4_000_000, FRAMES, _frames),
         Scenario("large", 40_000_000, ("ours", "ours-local", "hudi-0.15.0-simple"), _large),
         Scenario("mor", 4_000_000, ("ours", "hudi-0.15.0-simple"), _merge_on_read),
         Scenario("clustering", 2_000_000, ("ours", "ours-local", "hudi-0.15.0-simple"), _clustering),
