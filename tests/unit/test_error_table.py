@@ -19,9 +19,11 @@ import hoodie.source.text
 from hoodie.cli import main
 from hoodie.errors import ConfigError, InputError
 from hoodie.ingestion import run
+from hoodie.pipeline import write
 from hoodie.storage import storage_for
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.tokens import TOKEN_KEY
+from hoodie.write.operation import WriteRequest
 
 OPTIONS = {
     "hoodie.datasource.write.recordkey.field": "id",
@@ -188,7 +190,9 @@ def test_a_run_that_ends_between_the_commits_leaves_each_bad_row_once(
     landing.put("1.json", f"{GOOD}x\nx\n")
     with monkeypatch.context() as patch:
 
-        def killed(*_: Any) -> Any:
+        def killed(engine: Any, frame: Any, request: WriteRequest, progress: Any) -> Any:
+            if request.path == landing.errors:
+                return write(engine, frame, request, progress)
             raise KeyboardInterrupt
 
         patch.setattr(run, "write", killed)
@@ -285,7 +289,10 @@ def test_a_process_that_is_killed_between_the_commits(landing: Landing) -> None:
 import os, signal, sys
 import hoodie
 from hoodie.ingestion import run
-def kill(*_):
+write = run.write
+def kill(engine, frame, request, progress):
+    if request.path == sys.argv[3]:
+        return write(engine, frame, request, progress)
     os.kill(os.getpid(), signal.SIGKILL)
 run.write = kill
 options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.metadata.enable": "false"}
