@@ -1,10 +1,12 @@
-"""What a write has read of the table, and does not write: beside other writers it belongs to its conflicts
-(concurrency.conflict_resolution), for the write is right only as long as it stays as it was read.
+"""What a write reads of the table and does not write. A commit of another writer that changes it conflicts
+with the write (concurrency.conflict_resolution): the write is right only while it stays as it was read.
 
-A replace reads the partitions that it replaces, also those that were empty; a delete the keys that it did not
-find; an insert that leaves out known keys those that it found; a statement the rows of its query. A commit
-that changes these comes before the write in the order of completion, and the write does not have it: a
-conflict. What a write finds and writes is in the file groups that it writes, which are compared.
+- A replace reads the partitions that it replaces, empty ones included.
+- A delete reads the keys that it did not find.
+- An insert that leaves out known keys reads those that it found.
+- A statement reads the rows of its query.
+
+What a write finds and writes is in the file groups that it writes, which are compared.
 """
 
 from __future__ import annotations
@@ -52,7 +54,7 @@ class ReadSet:
         if found := self._meets(missed, change.grown):
             return f"keys of partition {found!r}, in which this write did not find some that it looked for"
         if found := self._meets(self.excluding, change.emptied):
-            return f"keys of partition {found!r}, of which some excluded rows of this write"
+            return f"keys of partition {found!r}, of which some kept rows of this write out"
         return ""
 
     def _meets(self, read: frozenset[str], changed: frozenset[str]) -> str:
