@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from hoodie.codec.avro import read_record
 from hoodie.errors import TableError
@@ -24,6 +24,11 @@ from hoodie.table.partition import partition_texts
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, META_FOLDER
 from hoodie.table.view import BaseFile, FileSlice
 from hoodie.timeline.instant import METADATA_BOOTSTRAP
+from hoodie.timeline.models.clustering import SliceInfo
+from hoodie.timeline.models.compaction import CompactionOperation
+
+#: a file slice of a plan
+Planned = TypeVar("Planned", SliceInfo, CompactionOperation)
 
 INDEX_CLASS = "hoodie.bootstrap.index.class"
 INDEX_ENABLED = "hoodie.bootstrap.index.enable"
@@ -96,14 +101,15 @@ def with_source_size(storage: Storage, item: FileSlice) -> FileSlice:
     return replace(item, base=replace(item.base, size=item.base.size + source_of(storage, item.base).size))
 
 
-def source_uri(storage: Storage, base_path: str, partition: str, name: str | None) -> str | None:
-    """Where the rows of a base file lie, as plans write it; None where they are in the file itself."""
-    parsed = BaseFileName.parse(name or "")
+def with_source(storage: Storage, base_path: str, item: Planned) -> Planned:
+    """A plan's slice, which says where the rows of its base file lie if not in that file."""
+    parsed = BaseFileName.parse(item.base_name or "")
     if parsed is None or parsed.instant != METADATA_BOOTSTRAP:
-        return None
+        return item
+    partition = item.partition_path
     path = join(base_path, partition, str(parsed))
     skeleton = BaseFile(partition, path, str(parsed), parsed.file_id, parsed.instant, 0)
-    return f"file:{source_of(storage, skeleton).path}"
+    return replace(item, bootstrap_file=f"file:{source_of(storage, skeleton).path}")
 
 
 def _below(root: str, uri: str) -> str | None:

@@ -30,14 +30,14 @@ from hoodie.services.planned import DuePlan
 from hoodie.services.rewrite_slices import rewrite_context
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
-from hoodie.table.bootstrap import source_uri, with_source_size
+from hoodie.table.bootstrap import with_source, with_source_size
 from hoodie.table.hash_ring import Rings
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.models.clustering import ClusteringGroup, ClusteringPlan, SliceInfo
+from hoodie.timeline.models.clustering import ClusteringGroup, ClusteringPlan
 from hoodie.timeline.time import NO_TIME, InstantTime
 
 _LISTERS = 8
@@ -157,11 +157,7 @@ def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan
         return planned
     taken = [item.group for item in planned.plan.slices]
     check_undamaged(timeline, storage, target.props, snapshot, listing.files, taken)
-
-    def named(info: SliceInfo) -> SliceInfo:
-        uri = source_uri(storage, base_path, info.partition_path, info.base_name)
-        return replace(info, bootstrap_file=uri) if uri else info
-
+    named = partial(with_source, storage, base_path)
     groups = (replace(group, slices=tuple(map(named, group.slices))) for group in planned.plan.groups)
     return replace(planned, plan=replace(planned.plan, groups=tuple(groups)))
 

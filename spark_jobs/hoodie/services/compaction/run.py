@@ -36,7 +36,7 @@ from hoodie.services.planned import DuePlan, RewriteResult, RewriteService, Rewr
 from hoodie.services.planner.entry import PlannerEntry, Work
 from hoodie.services.request import RewriteRequest
 from hoodie.services.service_table import ServiceTable
-from hoodie.table.bootstrap import source_uri
+from hoodie.table.bootstrap import with_source
 from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
@@ -208,11 +208,8 @@ def plan_now(
     groups = [item.group for item in planned.plan.operations]
     check_undamaged(timeline, storage, target.props, snapshot, listing.files, groups)
 
-    def named(operation: CompactionOperation) -> CompactionOperation:
-        uri = source_uri(storage, base_path, operation.partition_path, operation.base_name)
-        return replace(operation, bootstrap_file=uri) if uri else operation
-
-    return replace(planned, plan=replace(planned.plan, operations=tuple(map(named, planned.plan.operations))))
+    operations = (with_source(storage, base_path, item) for item in planned.plan.operations)
+    return replace(planned, plan=replace(planned.plan, operations=tuple(operations)))
 
 
 def _with_logs(snapshot: TimelineView, listing: Listing, partition: str) -> list[FileSlice]:
