@@ -43,7 +43,7 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.clean import CleanPlan
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
-#: what an instant of the timeline is told from others by, at one look
+#: time, action and completion tell one instant of a timeline from others
 Key = tuple[str, Action, bool]
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
 #: how long, and how often, one looks for a write of Apache Hudi to go on
@@ -53,11 +53,13 @@ _SECOND_MS, _TICK_MS = 1500, 20
 
 
 class ConflictChecker:
-    """Of one attempt at a write. `planned`: the file groups that it is known to change before it writes;
-    `listed`: those that it found, by partition, where it looked for them: id -> instant of the slice's base
-    file; `whole`: it looked for them in all partitions. `bucket_number`: of a file group,
-    by its partition and id, where an index places rows by it; `new_keys`: is the same new key a conflict,
-    where none does. `reads`: what it has read and does not write.
+    """The check of one attempt at a write.
+
+    planned: the file groups that it is known to change before it writes. listed: those that it found, by
+    partition, where it looked for them: id -> instant of the slice's base file. whole: it looked for them in
+    all partitions. bucket_number: the number of a file group's bucket by its partition and id, where an index
+    places rows by it, else None. new_keys: is the same new key a conflict, where no index places rows. reads:
+    what it has read and does not write.
     """
 
     def __init__(

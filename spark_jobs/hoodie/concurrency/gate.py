@@ -57,9 +57,9 @@ _PAUSE_S = 0.2
 def exclusive_entry(
     table: Table, heartbeats: Heartbeats, check: Callable[[], object], *, repairs: bool
 ) -> Iterator[None]:
-    """Be inside, with no other one. `check` raises where the lock was lost. `repairs`: what dead ones left is
-    rolled back in here. Raises CommitConflict where it has to be before, and TableBusy for a live one that
-    does not leave.
+    """Only one process is inside at a time. `check` raises where the lock was lost. `repairs`: this process
+    rolls back what dead ones left. Raises CommitConflict where that has to be done before, and TableBusy for
+    a live process that does not leave.
     """
     own = heartbeats.own[-1].instant if heartbeats.own else NO_TIME
     path = f"{table.base_path}/{FOLDER}/{own}"
