@@ -1,18 +1,19 @@
-"""What happens after a commit: the hooks, in their order. The commit stays, whatever becomes of them.
+"""The hooks: what happens after a commit, and in which order. The commit stays, even if they fail.
 
-An event is made of every instant that is completed: of writes, services, rollbacks, restores and savepoints.
-A hook says which of them it follows; those that there are follow writes, as Apache Hudi's do, and callbacks
-the others, too, where a setting asks.
+Every completed instant makes an event: of writes, services, rollbacks, restores and savepoints. A hook says
+which events it follows. The hooks here follow writes, as Apache Hudi's do. A setting makes callbacks follow
+the other events too.
 
-services    what the settings ask to be done inline: clean, archive, compaction, clustering
+services    the inline services of the settings: clean, archive, compaction, clustering
 sync        the table's entries in Hive's metastore (hoodie.sync)
 callbacks   messages to other systems, and code of the user's own (hoodie.callbacks)
 metrics     figures for Prometheus (hoodie.metrics)
 
-Hooks run once the transaction is left, so that they may begin one of their own. What one fails at is a
-warning of the result; only a ServiceError, which a setting asks for, is raised, once all hooks have run. They
-don't run for what a job completed before it died or failed; so a hook that must not miss an instant notes it
-right before it is published (`announce`).
+- Hooks run after the transaction is left, so that they may begin one of their own.
+- An error of a hook is a warning of the result. Only a ServiceError, which a setting requests, is raised,
+  after all hooks have run.
+- Hooks do not run for the commits of a job that died or failed later. A hook that must not miss an instant
+  records it right before it is published (`announce`).
 """
 
 from __future__ import annotations

@@ -1,21 +1,22 @@
 """THE order of a write. Read this first.
 
-token     a write whose token has a commit of the same source is done already
-resolve   settings, the table's properties, the schema the rows must have: all errors before any write
-stage     one pass over the input: rows as blobs (kept for all attempts, so read only once), keys, which the
-          index then finds, each file opened once; and which file groups the write replaces. Rows of new file
-          groups are only counted, where their partitions are known or cheap to compute, and read as they are
-          written; of others the keys alone are kept where rows are cheap to compute again
-begin     refuse or wait for another writer, roll back failed writes, take the instant; or work beside other
-          writers, and lose to those that commit a change of the same first
-assign    count → file-group writes: files with updates, small files, new files
-write     shuffle by file group; a task writes its files, marker first
-validate  queries of the settings about the state after the write, which they may withdraw
-commit    delete what no task reported, then the completed instant, which alone shows the data
-hooks     inline services, callbacks; the commit stays, also when they fail
+token     return the commit of the same source, if the write's token has one
+resolve   check the settings, the table's properties and the schema of the rows: all errors before any write
+stage     read the input once. Rows become blobs, which all attempts use. The index finds the keys, and opens
+          each file once. Find the file groups that the write replaces. Two kinds of rows are not staged:
+          those of new file groups whose partitions are known or cheap to compute, which are only counted,
+          and those that are cheap to compute again, of which only the keys are staged
+begin     fail or wait if another writer runs, roll back failed writes, take the instant. Writers at once
+          continue, and fail later if another one first commits a change of the same
+assign    turn counts of rows into file-group writes: files with updates, small files, new files
+write     shuffle the rows by file group; a task writes its files, marker first
+validate  run the queries of the settings about the state after the write; they may withdraw it
+commit    delete what no task reported, then create the completed instant, which alone makes the data visible
+hooks     run inline services and callbacks; the commit stays if they fail
 
-The properties of an operation (write.operation) say what it needs of these steps: a delete tags and brings no
-rows, an overwrite fills new file groups and replaces the visible ones, a delete of partitions only replaces.
+The properties of an operation (write.operation) say which of these steps it needs. A delete tags and has no
+new rows. An overwrite fills new file groups and replaces the visible ones. A delete of partitions only
+replaces.
 """
 
 from __future__ import annotations

@@ -1,25 +1,33 @@
-"""Conflict resolution: what other writers did to a table between a writer's plan and its commit, and what of
-that conflicts with the commit. Of optimistic writes (hoodie.concurrency.gate.OptimisticGate).
+"""Conflict resolution: finds what other writers did to the table between a writer's plan and its commit, and
+decides whether it conflicts with the commit. Optimistic writes use it
+(hoodie.concurrency.gate.OptimisticGate).
 
-The check begins with the timeline that the write was planned from. It runs when the instant is taken, and
-when it is published, under the lock: no other process publishes then. Instants are compared by what is on
-the timeline, not by their times: clocks may differ.
+- The check begins with the timeline from which the write was planned.
+- It runs when the writer takes its instant, and again under the lock before the commit is published. No other
+  process publishes then.
+- It compares instants by their place on the timeline. Their times may be wrong, because clocks differ.
 
-Conflicts, as Apache Hudi's SimpleConcurrentFileWritesConflictResolutionStrategy has them: another commit that
-wrote or replaced a file group which this one writes or replaces; a plan of a compaction or clustering, made
-meanwhile, that has one. A compaction that was planned before is none: rows go to the logs beside it. Ours:
+Conflicts of Apache Hudi's SimpleConcurrentFileWritesConflictResolutionStrategy:
 
-- a new key that both inserted (concurrency.changes), and with the BUCKET index a bucket that both made,
-- a change of what the write has read, and does not write (concurrency.read_set),
-- another schema, or the same token (timeline.tokens),
-- a commit of the beginning that is not there any more, or a restore: what the write looked at was taken back;
-  a compaction that was cancelled: rows may be on their way to the file slice that it was to begin,
-- an archive that may contain commits that the write has not seen: of those from before it had an instant,
-- a change of a file group whose files were cleaned before the write listed them,
-- a write of Apache Hudi that has taken an earlier instant, and not looked at the table yet: it would not see
-  a commit with a later one, and not find it in its way (its views end at its own instant). It is waited for.
-- in merge-on-read tables, logs of a file group that a pending write with a later instant is going to write
-  to: readers of logs stop at an instant that is later than the one they look for.
+- another commit wrote or replaced a file group which this one writes or replaces
+- a compaction or clustering was planned meanwhile, and its plan has such a file group. Earlier plans of
+  compactions are no conflict: the write appends its rows to the logs after that plan
+
+Conflicts of this package:
+
+- both commits inserted the same new key (concurrency.changes), or with the BUCKET index created the same
+  bucket
+- a commit changed what the write has read and does not write (concurrency.read_set)
+- a commit has another schema, or the same token (timeline.tokens)
+- a commit of the beginning is missing now, or a restore came: the write was planned from a state that is gone
+- a pending compaction was cancelled: rows may have gone to the file slice that it was to begin
+- the archive may contain commits which completed before the write had an instant, and which it has not seen
+- a clean deleted files of a file group before the write listed them, and a commit changed the group
+- in merge-on-read tables: a pending write with a later instant will append to logs of the same file group.
+  Readers of logs stop at an instant later than their own
+
+A write of Apache Hudi may have an earlier instant without having looked at the table. Its views end at its
+own instant, so it would not see a commit with a later one. The check waits for such a write.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
     (records long | records ...)* | 0 long
     record := 1 long | key string | 1 long | partition path string, or 0 long | branch long | ordering value
 
-Nothing says how long a record is. So what could be a record's start, every byte 2, is followed through one
-record as if it were, all of them at once; then the chain from the first record on is what is true. It is
-followed by doubling: what comes 1, 2, 4, ... records after each start.
+The format has no length of a record. So the decoder treats every byte 2 as the possible start of a record,
+and computes the end of each of these records, all at once. The real records are the chain that begins at the
+first one. The decoder follows the chain by doubling: it computes the records 1, 2, 4, ... places after each
+start.
 """
 
 from __future__ import annotations

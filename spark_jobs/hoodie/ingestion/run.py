@@ -1,12 +1,12 @@
-"""One run of an ingestion: the new files of a source, in one commit, which says how far it came.
+"""One run of an ingestion: it commits the new files of a source, and the commit has the new checkpoint.
 
-Two runs never take one file: the token of the commit (hoodie.timeline.tokens) is the checkpoint that the run
-began with, so that of runs that begin alike one commits, and the others look for new files again.
+Two runs never commit one file. The token of a commit (hoodie.timeline.tokens) is the checkpoint with which
+the run began. Of several runs with the same beginning one commits, and the others look for new files again.
 
-The error table has a row for each record that can't be written, committed before the others. A run that is
-killed between the two commits writes its error rows again: they have keys of their own, made of the table,
-the file with its content, the place and the record, so that each is there once. The commit's token is made of
-these keys: where the same rows are bad again, nothing is written.
+The error table has a row for each record that can't be written. Its rows are committed before the others. A
+run that is killed between the two commits writes its error rows again. No row is twice in the table, because
+the key of an error row consists of the table, the file with its content, the place and the record. These keys
+also make the token of the commit. So the same error rows are not written again.
 """
 
 from __future__ import annotations

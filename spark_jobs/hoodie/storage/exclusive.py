@@ -1,17 +1,21 @@
-"""How a finished temporary takes a name that no other file may have: of racing callers one wins.
+"""Gives a finished temporary file a name that no other file may have. If several callers race, one succeeds.
 
-The ways are tried one after the other: mounts of object stores and of shares often lack the first ones.
+The ways are tried one after the other, because mounts of object stores and of shares often lack the first
+ones:
 
-LINK    a hard link, which fails where the name is taken.
+LINK    a hard link. It fails if the name exists.
 RENAME  Linux' rename that replaces nothing.
-LOCK    an ordinary rename once a look has shown that the name is free, both under a lock on a file beside,
-        `.<name>.lock.hoodie-tmp`. The system lets go of the lock of a process that dies; what is left then is
-        a file without a lock, which the next caller takes over and `sweep` deletes. A lock that is held is
-        never swept: its holder can't publish any more once its temporary is. Whether processes of other
-        machines see the lock is the file system's affair.
+LOCK    an ordinary rename after a check that the name is free, both under a lock on the file
+        `.<name>.lock.hoodie-tmp` in the same folder.
 
-Each shows the name with its whole content or not at all. With LOCK the callers for one name must all come
-this way: an empty file, which is created under its own name at once, excludes only others of its kind.
+Each way makes the name visible with its whole content or not at all. About LOCK:
+
+- The system releases the lock of a process that dies. The file remains without a lock: the next caller takes
+  it over, and `sweep` deletes it.
+- `sweep` does not delete a lock that is held. Its holder can't publish after its temporary is deleted.
+- The file system decides whether processes of other machines see the lock.
+- All callers for one name must use this module. An empty file that is created under its own name at once
+  excludes only other such files.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
-"""Tokens beside the timeline, so that they outlive the archival of their commits.
+"""Tokens in files of their own, so that they remain when their commits are archived.
 
-The commit itself has its token: publishing the one and remembering the other is one step. In the folder
-`.hoodie/.aux/airflow-tokens`, which readers of the format ignore, are
+The commit itself contains its token, so one step publishes the commit and records the token. Readers of the
+format ignore the folder `.hoodie/.aux/airflow-tokens`:
 
-    <instant>-<hash>.json   the token of a commit: written after it by its writer, else by the archiver
-    index/                  tokens of archived commits, found by a few reads (timeline.token_index)
-    <hash>.json             either of them, as earlier releases kept them
+    <instant>-<hash>.json   the token of a commit. Its writer creates the file after the commit, or else the
+                            archiver
+    index/                  tokens of archived commits; a few reads find one (timeline.token_index)
+    <hash>.json             either of them, from earlier releases
 
-`settle` moves the first and the last into the index once their commits are archived, and deletes those whose
-commits were rolled back. So what the index has can't be taken back any more, and it need not forget. A file
-that is moved is deleted afterwards: a kill in between leaves it twice, which does no harm.
+- `settle` moves the first and the last into the index after their commits are archived. It deletes those of
+  commits that were rolled back. So tokens in the index are final, and it never deletes any.
+- The file of a moved token is deleted after the move. A kill in between leaves the token twice, without harm.
+- A look-up reads the few files that are not in the index yet, and a few nodes of the index.
 
-Look-ups read what is not in the index yet, a few files, and a few nodes of the index. Standard library only.
+Standard library only.
 """
 
 from __future__ import annotations

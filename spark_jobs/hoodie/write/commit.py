@@ -2,21 +2,21 @@
 inside and after it.
 
 reconcile   delete the files that markers name and no task reports: late, retried and speculative attempts
-validate    the caller's look at the state that the commit makes; it may refuse
-announce    hooks note what is about to be published (hoodie.hooks); the note of a withdrawn commit stays
-conflicts   of a write beside others: what they committed since it looked at the table (concurrency), once
-            more under the lock, which then is held up to the publishing
+validate    the caller checks the state that the commit makes, and may raise
+announce    hooks record the commit (hoodie.hooks); the record of a withdrawn commit stays
+conflicts   a writer among others checks what they committed since its plan (concurrency). It checks again
+            under the lock, which it then holds until the commit is published
 prepare     the participants write what follows the commit: a second table, an index outside
-publish     the completed instant, through the gate. It alone shows the files, and what was prepared
-tidy        the participants finish, the markers go; then the heartbeats (the transaction), and the hooks
-            run (hoodie.hooks)
+publish     the gate creates the completed instant, which alone makes the files and the prepared parts visible
+tidy        the participants finish, and the markers are deleted. Afterwards the transaction ends the
+            heartbeats, and the hooks run (hoodie.hooks)
 
-`commit` is for the files of a write, a compaction or a clustering. An error before `publish` is done
-withdraws the attempt: nothing was shown. A kill leaves a pending instant, which the next writer rolls back,
-participants included; after `publish` a kill leaves markers and a heartbeat, which it sweeps.
+`commit` is for the files of a write, a compaction or a clustering. An error before the end of `publish`
+withdraws the attempt, of which nothing was visible. A kill leaves a pending instant, which the next writer
+rolls back, participants included. A kill after `publish` leaves markers and a heartbeat, which it sweeps.
 
-`complete` is for cleans, rollbacks, restores and savepoints: their work is done when they come here, so they
-have no files to reconcile or to withdraw. An error or a kill before `publish` is done leaves the pending
+`complete` is for cleans, rollbacks, restores and savepoints. They have done their work before, so there are
+no files to reconcile or to withdraw. An error or a kill before the end of `publish` leaves the pending
 instant, and the next run repeats the work and `prepare`.
 """
 

@@ -1,30 +1,36 @@
 """A transaction: a writer's or a service's way to the table, from the gate to the commit.
 
-begin:   heartbeat → refuse if another writer lives, or wait for it (concurrency.gate) → participants
-         begin: what can't be kept of the metadata table goes → roll back what failed and sweep
-         (write.repair) → `T.commit.requested`
-inflight: `T.inflight` with the workload profile
-commit:  the order of a commit (write.commit)
-leave:   what was not committed is withdrawn (write.attempt); the heartbeats end
-A kill before `T.commit` leaves a pending instant that the next writer rolls back; after it only markers and
-a heartbeat, which the next writer sweeps. In a merge-on-read table the action is `deltacommit`; of a write
-that replaces file groups it is `replacecommit`, whose requested file says that it is no clustering.
+begin     create the heartbeat; fail if another writer is alive, or wait for it (concurrency.gate);
+          participants begin, and drop the parts of the metadata table that can't be updated;
+          roll back failed writes and sweep (write.repair); create `T.commit.requested`
+inflight  create `T.inflight` with the workload profile
+commit    the order of a commit (write.commit)
+leave     withdraw what was not committed (write.inflight); end the heartbeats
 
-A service has its plan put on the timeline by `schedule`, which excludes writers, and is executed by `resume`,
-beside writers, and `commit`. A kill leaves the plan, and files that the next `resume` deletes.
+- A kill before `T.commit` leaves a pending instant, and the next writer rolls it back.
+- A kill after it leaves markers and a heartbeat, and the next writer sweeps them.
+- The action is `deltacommit` in a merge-on-read table. It is `replacecommit` for a write that replaces file
+  groups, and the requested file then says that it is no clustering.
 
-The heartbeat file of T says that T is alive. A process that takes T for dead removes it before anything else
-of T; tasks look at it before they create a file. Writers leave the heartbeats of services alone.
+A service puts its plan on the timeline with `schedule`, which excludes writers. `resume` and `commit` execute
+the plan while writers run. A kill leaves the plan, and files that the next `resume` deletes.
 
-The timeline is listed again only where another process may have changed what the next step depends on:
-between these places a heartbeat keeps writers and plans away.
-- Once the table is entered, after the look for other heartbeats: a writer that ended before it has published,
-  and its commit must not be overwritten. Again after a sweep or a rollback, which remove or add instants.
-- Before publishing: a process that was taken for dead finds its instant gone, or a rollback of it, and stops.
-- After publishing: it may have slept in between; then it withdraws. Inline services begin with this listing.
-- For a service, once its heartbeat is there: another process may have completed the plan before.
+The heartbeat file of T says that T is alive. A process that counts T as dead removes this file first. Tasks
+check it before they create a file. Writers do not remove heartbeats of services.
 
-Clocks that differ by more than a heartbeat may be silent. Instants rise anyway, but people read them.
+The timeline is listed again only where another process may have changed what the next step depends on.
+Between these places a heartbeat excludes writers and plans:
+
+- after the check for other heartbeats: a writer that ended before has published, and its commit must not be
+  overwritten
+- after a sweep or a rollback, because they remove or add instants
+- before publishing: a process that others counted as dead finds its instant missing or rolled back, and stops
+- after publishing: the process may have paused in between, and then withdraws. Inline services begin with
+  this listing
+- in a service, after its heartbeat exists: another process may have completed the plan before
+
+A warning names clocks that differ by more than a heartbeat may be silent. Instants rise in any case, but
+people read them.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
-"""One row a key before the index is asked, where a key names one record in the whole table.
+"""Combines the rows of a key to one, by the merger.
 
-Rows of a key may have several partitions, so no write of one file group sees all of them. Where the driver
-does not know that every key is there once, staged rows are gathered by key, combined, and staged again.
-
-Memory: as `DedupRows`.
-
-The incoming rows of one file group, one row a key, within a memory budget.
-
-Up to the budget the rows are held in memory. Beyond it they are cut by key hash into parts on disk, each
-small enough to be de-duplicated in memory; de-duplicated parts are memory-mapped Arrow files.
+- Before the index looks keys up, where a key names one record in the whole table. Rows of a key may have
+  several partitions, so no write of one file group sees all of them. If the driver does not know that every
+  key occurs once, staged rows are gathered by key, combined, and staged again.
+- In the write of one file group, within a memory budget (`DedupRows`). Rows beyond the budget are cut by key
+  hash into parts on disk. Each part is small enough for memory. Combined parts are memory-mapped Arrow files.
 """
 
 from __future__ import annotations

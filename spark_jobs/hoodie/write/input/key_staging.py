@@ -1,10 +1,12 @@
-"""Rows that are not staged: their keys are, where the index looks for them, and the rows are computed again
-where they are given to their file groups.
+"""Writes whose rows are not staged: only their keys are, for the index. The rows are computed again when they
+are assigned to file groups.
 
-The first pass computes the columns of the keys alone, and checks them as those of staged rows. The second one
-computes all rows, and knows them by their place: both cut the rows of a task into blocks of as many rows, and
-a digest of the keys of each block shows whether it has the rows that were looked for. Frames that may have
-others each time, and rows that have to be looked at before they are written, take the staged way.
+- The first pass computes only the key columns. It checks them as those of staged rows.
+- The second pass computes all rows, and identifies each by its place. Both passes cut the rows of a task into
+  blocks of equally many rows. A digest of a block's keys shows that it has the same rows as in the first
+  pass.
+- Frames that may have other rows at each computation are staged, and so are rows that must be checked before
+  they are written.
 
 Memory: the first pass holds the keys of a block, the second one as `PlaceTagged`.
 """

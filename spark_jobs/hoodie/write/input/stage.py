@@ -1,14 +1,15 @@
-"""First pass over the input: rows become blobs, counted by partition; those that the index will look for keep
-their order, and their keys go beside them.
+"""First pass over the input: rows become blobs, counted by partition. Rows that the index will look up stay
+in their order, and their keys are staged with them.
 
-Runs on executors, once per input partition, without a shuffle, and looks at no file of the table. Memory: one
+Runs on executors, once per input partition, without a shuffle, and reads no file of the table. Memory: one
 chunk of input rows.
 
-Partition paths that no reader would find again, refused before anything is written.
+The module also refuses partition paths that no reader would find, before anything is written. Without URL
+encoding a value is one folder name, or several. Two such paths make the whole table unreadable for Apache
+Hudi:
 
-Without URL encoding a value is a folder name, or several. Readers (ours, Hudi's, hudi-rs) take a folder
-with partition metadata for a leaf and look no deeper, and Hadoop's Path takes `a:` for a scheme: one such
-folder makes the whole table unreadable for Apache Hudi.
+- a folder within a folder with partition metadata: readers (ours, Hudi's, hudi-rs) look no deeper
+- a name with `a:`, which Hadoop's Path reads as a scheme
 """
 
 from __future__ import annotations

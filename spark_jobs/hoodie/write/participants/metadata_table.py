@@ -1,12 +1,15 @@
-"""The metadata table of a table that is written to: kept up to date, or removed before anything is changed,
-where the settings ask for that.
+"""The metadata table of a table that is written to: updates it, or removes it before any change if the
+settings say so.
 
-Indexes of a metadata table that go, and are made again: after a restore, or where they are wrong.
+It also drops indexes and creates them again: after a restore, or if they are wrong. The steps:
 
-1. the table's properties name them as begun, and no more as ready: readers go without, 2. their folders go,
-3. they are made (hoodie.write.participants.metadata.initialization), and named as ready, 4. the properties
-name none as begun. A kill, or an instant that is pending, leaves their names in the properties, by which the
-next writer goes on. Only the process that has the table for itself calls this.
+1. The table's properties name the indexes as begun, and no longer as ready. Readers do without them.
+2. Their folders are deleted.
+3. They are created (hoodie.write.participants.metadata.initialization), and named as ready.
+4. The properties name none as begun.
+
+After a kill, or with a pending instant, the properties still name them, and the next writer continues. Only
+the process that has the table for itself calls this.
 """
 
 from __future__ import annotations

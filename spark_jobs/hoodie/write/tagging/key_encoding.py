@@ -1,9 +1,14 @@
-"""Keys of one field by ComplexKeyGenerator: the value, or the field's name and the value.
+"""The two forms of a key of ComplexKeyGenerator with one field: `1`, or `id:1` with the field's name
+(HUDI-9666).
 
-Apache Hudi 0.14.0, 0.14.2, 0.15.1, 1.1 and later write `id:1`; 0.14.1, 0.15.0 and 1.0 write `1` (HUDI-9666).
-No property says which. A write looks at the oldest and the newest base file that commits name and at the
-newest log file, and goes on in their form; once its partitions are known, it looks at a base file of each
-commit that has some there.
+| Apache Hudi | writes |
+|---|---|
+| 0.14.0, 0.14.2, 0.15.1, 1.1 and later | `id:1` |
+| 0.14.1, 0.15.0, 1.0 | `1` |
+
+No property of a table has the form. So a write reads it from the oldest and the newest base file that commits
+name, and from the newest log file, and continues with it. When its partitions are known, it checks a base
+file of each commit that has files there.
 """
 
 from __future__ import annotations
