@@ -1,9 +1,10 @@
-"""What a task's run stands for: its token, by which a retry, a cleared task or a second run finds its commit;
-runs of one DAG at once and in any order: waiting, services that are left out, the end of a backfill.
+"""What a task's run stands for: its token, and the runs of one DAG at once and in any order.
 
-A token is DAG, task, map index and what the run stands for: its data interval, else its partition key, else
-its logical date. A run that stands for none of them (an asset-triggered one) is known by its run id, which
-retries and clearing keep.
+- By its token a retry, a cleared task or a second run finds its commit. A token is DAG, task and map index,
+  and one of these: the run's data interval, else its partition key, else its logical date. A run without any
+  of them (an asset-triggered one) has its run id, which retries and clearing do not change.
+- Runs at once have settings here: how long they wait for each other, which services they omit. The module
+  also finds the end of a backfill.
 """
 
 from __future__ import annotations

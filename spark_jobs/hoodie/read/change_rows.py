@@ -1,9 +1,10 @@
 """Rows of change data: op, instant, and the row before and after as JSON (format.md 12.3).
 
-A change is read from the change log that its write kept, or found by comparing the rows of its keys in the
-states of the slice before and after the commit. Memory: the changed rows of one commit in one file group,
-before and after, and what reading a slice takes; where a base file without a change log is compared with the
-one before it, the meta columns of both, too.
+A change comes from the change log of its write. Without a change log the reader compares the rows of its keys
+in the states of the slice before and after the commit.
+
+Memory: the changed rows of one commit in one file group, before and after, and the memory of reading a slice.
+The comparison of two base files without a change log also needs the meta columns of both.
 """
 
 from __future__ import annotations

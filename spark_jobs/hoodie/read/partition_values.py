@@ -1,9 +1,10 @@
 """Partition columns whose values are those of the partition path (format.md 4.5).
 
-Where the key generator makes the path of the values themselves, the path goes before what a file holds, as in
-Apache Hudi 1.x, and for base files in 0.15, Hive and Trino: a global index that does not move rows leaves
-others in the files. The default partition's value is null. Rows, pruning and both engines ask here. Points in
-time are microseconds in paths, for which Apache Hudi gives null; as other texts they depend on a time zone.
+If the key generator makes the path of the values themselves, the path overrides the file's values. Apache
+Hudi 1.x does so, and for base files 0.15, Hive and Trino. The two differ if a global index does not move
+rows. The default partition's value is null. Rows, pruning and both engines use this module.
+
+Times are microseconds in paths; Apache Hudi returns null for them. As other texts they depend on a time zone.
 """
 
 from __future__ import annotations

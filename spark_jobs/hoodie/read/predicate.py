@@ -1,8 +1,9 @@
 """One tree for the predicates of both engines, as far as bounds of values decide them.
 
-`duckdb_tree` and `spark_tree` make it; what they do not know is ANY, which may be true, false or null.
-`binding` gives it the types of a table's columns, and `bounds` the answers for rows of which only bounds are
-known: the values of a partition, the statistics of a file or of a row group.
+- `duckdb_predicate` and `spark_tree` make it. A part that they can't express is ANY: true, false or null.
+- `binding` adds the types of a table's columns.
+- `bounds` evaluates it for rows of which only bounds are known: by the values of a partition, or by the
+  statistics of a file or of a row group.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Carry a statement out: the SELECT of its plan on the engine, and the write of its rows.
+"""Executes a statement: the SELECT of its plan on the engine, and the write of its rows.
 
-The rows of the target are read by one timeline, and written only where no commit of rows came since
-(write.derived): else the statement is evaluated again, a few times.
+The rows of the target are read by one timeline. They are written only if no commit of rows came since
+(write.input.self_referencing). Otherwise the statement is evaluated again, a few times.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A look at a table's health that leaves it as it is: what `hoodie doctor` says of it, with what to do.
+"""The checks of `hoodie doctor` on a table. They change nothing, and each finding names a remedy.
 
-Standard library only, so that it runs on Airflow's machines. Looked at are the properties, the timeline and
-the files that it names, pending instants with their heartbeats, leftovers, and whether the table services
-keep up; the rows only where it is to look deep.
+They check the properties, the timeline and the files that it names, pending instants with their heartbeats,
+leftovers, and whether the table services run often enough. Only `deep` reads the rows. Standard library only,
+so that the checks run on Airflow's machines.
 """
 
 from __future__ import annotations

@@ -1,13 +1,19 @@
 """Which blocks of a slice's logs count (format.md 8.11; Apache Hudi 0.15.0 AbstractHoodieLogRecordReader).
 
-Headers are read, contents as far as the caller says. Blocks are taken in the order of their files. One that
-the snapshot does not show (its instant failed, is in flight, was rolled back, or is later than the query's)
-is left out; a rollback block takes back the earlier blocks of its target; corrupt ones are counted and left
-out; a block of log compaction stands in for the blocks that went into it, in the place of the newest of them.
+The scan reads headers, and contents only if the caller needs them. It takes blocks in the order of their
+files.
 
-Hudi stops at the first block later than the query's instant, which hides committed blocks behind it: those of
-a writer that began earlier and ended later, and all behind the block of a rollback that got its instant after
-the newest commit. Here such a block is passed over, and rollback blocks count whenever they were written.
+| Block | Effect |
+|---|---|
+| of a failed, pending or rolled back instant, or one later than the query's | skipped |
+| rollback | voids the earlier blocks of its target |
+| corrupt | counted and skipped |
+| of a log compaction | replaces the blocks that it merged, at the place of the newest of them |
+
+Hudi stops at the first block later than the query's instant, which hides committed blocks after it: those of
+a writer that began earlier and ended later. Also hidden are all blocks after a rollback block whose instant
+is later than the newest commit. This scan skips such a block only, and rollback blocks count whatever their
+instant is.
 """
 
 from __future__ import annotations

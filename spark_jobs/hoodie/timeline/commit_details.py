@@ -1,8 +1,8 @@
-"""The part of a commit's metadata that waiting and looking need, without its files.
+"""The part of a commit's metadata that sensors and pages need, without its files.
 
-A sensor or a page may have to open a thousand commits of a thousand files each, so only the keys that are
-wanted are taken out of the value that hoodie.timeline.commit reads, too, and no object is made per file
-(CommitMetadata takes seven times as long). Stdlib only.
+A sensor or a page may have to open a thousand commits of a thousand files each. So this module extracts only
+the needed keys from the value that hoodie.timeline.commit reads too. It makes no object per file
+(CommitMetadata takes seven times as long). Standard library only.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The instant that a transaction is working on: what it has of it on storage, when it has lost it to another
-process, and how it is withdrawn. A write and the execution of a service's plan differ in this.
+"""The instant of a running transaction: which of its files exist on storage, whether another process has
+taken it over, and how it is withdrawn. Writes and executions of a service's plan have a class each.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Exactly once for a data interval: a write whose token has a commit of the same source is done already.
+"""Exactly once, for tokens and for data intervals.
 
-Keeps the write of an older data interval from undoing that of a newer one.
-
-Where the merge mode compares ordering values, intervals may be written in any order. Where the newer write
-wins, and where whole partitions are replaced, an older interval must not come after a newer one that wrote to
-the same partitions; a backfill or a cleared task would do that.
+- A write whose token has a commit of the same source returns that commit.
+- The write of an older data interval must not undo that of a newer one. If the merge mode compares ordering
+  values, intervals may be written in any order. If the newer write wins, or whole partitions are replaced, an
+  older interval is refused after a newer one that wrote to the same partitions. A backfill or a cleared task
+  would otherwise write it.
 """
 
 from __future__ import annotations

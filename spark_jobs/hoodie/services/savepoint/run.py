@@ -1,10 +1,13 @@
-"""Savepoints: commits whose files the cleaner leaves, and to which the table can go back (format.md 13.7).
+"""Savepoints: commits whose files the cleaner retains, and to which a restore can return the table (format.md
+13.7).
 
-1. `T.savepoint.inflight`, empty, 2. `T.savepoint` with the files of the table as of T. A savepoint is made
-while writers and services work: afterwards the timeline is looked at again, and the savepoint is deleted
-where a clean or a rollback came between. A deletion takes the inflight file first, so that there is a
-savepoint as long as its files may be needed. A kill leaves an inflight file at most, which the next savepoint
-of T completes.
+1. Create `T.savepoint.inflight`, empty.
+2. Create `T.savepoint` with the files of the table as of T.
+
+Writers and services continue meanwhile. So the timeline is checked again afterwards, and the savepoint is
+deleted if a clean or a rollback came between. A deletion removes the inflight file first, so that the
+savepoint exists as long as its files may be needed. A kill leaves an inflight file at most, which the next
+savepoint of T completes.
 """
 
 from __future__ import annotations

@@ -1,14 +1,12 @@
-"""Second pass over new rows: the blobs of a partition are cut among its file groups.
+"""Second pass over the rows: each goes to the write of a file group.
 
-Second pass over rows that the index has looked for: each goes to the write of the file group that has its
-key, new ones to those of their partition.
+- `PlaceRows`: all rows are new. The blobs of a partition are cut among its file groups.
+- `PlaceTagged`: the index has looked the rows up. A stored key goes to the write of its file group, a new key
+  to one of its partition.
+- `place_groups`: the index computes the file group from the key. A row in another file group than the index's
+  is never found again. So the table's files are compared with the index before anything is written.
 
 Memory: one chunk of rows and its copy in the order of the writes.
-
-Which file groups the rows of a write go to where the index knows it from their keys.
-
-A row that is put into another file group than the index's is never found again, so the table's files are
-compared with the index before anything is written.
 """
 
 from __future__ import annotations

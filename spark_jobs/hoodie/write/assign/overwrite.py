@@ -1,15 +1,18 @@
-"""Which file groups a write takes out of sight: those of a replacecommit (format.md 3.3).
+"""Which file groups a write replaces: those of a replacecommit (format.md 3.3).
 
-insert_overwrite replaces the partitions that it has rows for, or those that are named (write.overwrite),
-insert_overwrite_table all, delete_partition those that are named, or chosen. Replaced are the groups that are
-visible when the write begins; their files stay until the cleaner takes them, so that older states of the
-table can be read.
+| Operation | replaces |
+|---|---|
+| insert_overwrite, dynamic | the partitions of its rows |
+| insert_overwrite, static | named partitions |
+| insert_overwrite_table | all partitions |
+| delete_partition | named or chosen partitions |
 
-Which partitions insert_overwrite replaces: those of its rows (dynamic), or named ones (static).
+The replaced groups are those that are visible when the write begins. Their files stay until the cleaner
+deletes them, so that older states of the table can be read.
 
-As Apache Hudi 0.15.0 (ProvidesHoodieConfig.deduceOverwriteConfig, SparkInsertOverwriteCommitActionExecutor),
-except that its DataFrame writer looks at the mode for SQL only, and lets rows into partitions that are not
-replaced. Spark's own spark.sql.sources.partitionOverwriteMode is not asked: its default is to replace all.
+As Apache Hudi 0.15.0 (ProvidesHoodieConfig.deduceOverwriteConfig, SparkInsertOverwriteCommitActionExecutor).
+Its DataFrame writer reads the mode for SQL only, and accepts rows of partitions that are not replaced.
+Spark's own spark.sql.sources.partitionOverwriteMode has no effect here: its default is to replace all.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Change data: what a write does to the rows of a base file that it rewrites (format.md 8.9, 12.3).
+"""Change logs and log files, as a write creates them.
 
-A change log lies beside the new base file, `.<fileId>_<instant>.log.1_<token>.cdc`, and `cdcStats` of that
-file's statistics names it. New file groups and logs have none: readers infer their changes from them.
+A change log has what a write does to the rows of a base file that it rewrites (format.md 8.9, 12.3). Its name
+is `.<fileId>_<instant>.log.1_<token>.cdc`, in the folder of the new base file. `cdcStats` of that file's
+statistics names it. New file groups and logs have none: readers infer their changes from them.
 
-Log files as a delta commit writes them: new files only, blocks of one instant, statistics as Hudi's.
-
-Every write makes a new version in the slice: nothing is appended to a file that is there (format.md 5.5), so
-that a log file of ours holds the blocks of one instant and a rollback may delete it.
+Log files of a delta commit have blocks of one instant, and statistics as Hudi's. Every write makes a new
+version in the slice and appends to no existing file (format.md 5.5). So a rollback may delete the file.
 """
 
 from __future__ import annotations

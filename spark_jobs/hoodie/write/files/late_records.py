@@ -1,10 +1,11 @@
-"""Which incoming rows of a merge-on-read slice are worth logging, judged before they are logged.
+"""Which incoming rows of a merge-on-read slice are logged: it drops late rows before they are logged.
 
-Readers of a log disagree about late rows: Apache Hudi 0.15.0 lets a delete beat the base row whatever the
-ordering values, and takes an update that was logged after a delete for newer than it. So a row that is older
-than what the slice is known to have held of its key is dropped here, and every reader gives the same answer.
-Looked at are the ordering values of base rows and of logged deletes and, for incoming deletes, of logged
-rows. Between logged updates all readers compare, so those need no look.
+Readers of a log disagree about late rows. In Apache Hudi 0.15.0 a delete replaces the base row whatever the
+ordering values, and an update that was logged after a delete counts as newer. So a row that is older than a
+known row of its key in the slice is dropped here, and every reader returns the same rows.
+
+The module compares with the ordering values of base rows and of logged deletes. It compares incoming deletes
+with logged rows too. All readers compare logged updates with each other, so these need no check here.
 """
 
 from __future__ import annotations

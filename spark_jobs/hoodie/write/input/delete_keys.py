@@ -1,11 +1,12 @@
-"""Rows of a delete: keys, of which an index of the whole table needs no partition path.
+"""Keys of a delete, and rows with equal keys.
 
-Rows with one key: those of one batch, and those that the table has already.
+- The rows of a delete are keys. An index of the whole table needs no partition path of them.
+- Rows with one key may be in one batch, or the table may have the key already. Upserts and deletes look keys
+  up; inserts do so if these settings say it.
 
-Upserts and deletes look keys up; inserts do where these settings ask for it. As Apache Hudi 0.15.0
-(HoodieSparkSqlWriter, HoodieMergeHandleFactory), except for the policy, which is that of 1.2.0: the DataFrame
-writer of 0.15.0 has none. Of a batch that is not combined 1.2.0 lets the ordering column choose the row that
-meets a stored one, where 0.15.0 and this take the last.
+As Apache Hudi 0.15.0 (HoodieSparkSqlWriter, HoodieMergeHandleFactory), except for the policy of 1.2.0: the
+DataFrame writer of 0.15.0 has none. In a batch that is not combined, 0.15.0 and this package take the last
+row against a stored one. 1.2.0 takes the one that the ordering column selects.
 """
 
 from __future__ import annotations

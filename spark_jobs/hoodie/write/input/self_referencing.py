@@ -1,9 +1,8 @@
-"""Rows that a statement made of the table that it writes: what they may not be written over, and how they
-delete.
+"""Rows that a statement made of the table that it writes: when their write is refused, and how they delete.
 
-Such rows hold what the table held when it was read. A commit that came since may have changed it: the write
-is refused then, and the statement has to be evaluated again. Afterwards the write's own rules hold: what is
-committed between its plan and its commit makes it plan again, which comes here, or lose (concurrency).
+A commit after the reading of the table may have changed these rows. Then the write is refused, and the
+statement must be evaluated again. A commit between the write's plan and its own commit follows the rules of
+writers at once (concurrency): the write loses, or plans again, which repeats this check.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Writing new file groups of a frame whose rows are not staged: they are counted by their keys first, and
-then computed, shuffled if they have to be, and written in one job.
+"""Writes new file groups of a frame whose rows are not staged.
 
-The first pass computes the key columns alone. It checks every key and tells the driver the partitions, so
-that what is wrong with a key or a partition is refused before anything is written. All other frames take the
-staged way.
+1. The first pass computes the key columns alone and counts the rows. It checks every key and reports the
+   partitions to the driver. So a wrong key or partition is refused before anything is written.
+2. The second pass computes the rows, shuffles them if needed, and writes them, in one job.
+
+All other frames are staged.
 """
 
 from __future__ import annotations

@@ -1,14 +1,19 @@
-"""Rollback of an instant (format.md 13.6): plan, execute, and the order that survives a kill.
+"""Rollback of an instant (format.md 13.6): plan, execution, and the order that survives a kill.
 
-1. `X.rollback.requested` with the plan, 2. `X.rollback.inflight`, 3. delete the files of the plan and write
-its command blocks (rollback_logs), 4. `X.rollback`, 5. the failed instant's own files, 6. its markers, and
-those of the rollback. A kill before 4 leaves a pending rollback that the next run resumes; a kill after 4
-leaves the failed instant pending, and it is rolled back again.
+1. Create `X.rollback.requested` with the plan.
+2. Create `X.rollback.inflight`.
+3. Delete the files of the plan, and write its command blocks (rollback.logs).
+4. Create `X.rollback`.
+5. Delete the failed instant's own files.
+6. Delete its markers, and those of the rollback.
 
-A completed instant is unpublished first, between 2 and 3: all its own files go (`unpublish`). So do those of
-a service's plan that is to be forgotten. From then on the rollback's plan alone contains what is left to do.
-Then the participants in commits undo what they prepared for the instant; they prepare for the rollback
-before 4, which is completed in the order of hoodie.write.commit.
+A kill before 4 leaves a pending rollback, which the next run resumes. A kill after 4 leaves the failed
+instant pending, and it is rolled back again.
+
+A completed instant is unpublished between 2 and 3: all its own files are deleted (`unpublish`). The same
+holds for a service whose plan is to be removed. From then on only the rollback's plan contains the work that
+is left. Then the participants undo what they prepared for the instant. They prepare for the rollback before
+4, which follows the order of hoodie.write.commit.
 """
 
 from __future__ import annotations

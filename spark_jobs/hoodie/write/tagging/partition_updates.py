@@ -1,9 +1,14 @@
 """Records that an index of the whole table finds in another partition than their own.
 
-As Apache Hudi 0.15.0 (HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded): where records move, the row that
-the merger makes of the stored and the incoming one goes to the partition of the incoming one, and the stored
-one is deleted, whatever its ordering value. A row that deletes its record, or that loses against the stored
-one, goes to where that is, and so does every row where records don't move.
+As Apache Hudi 0.15.0 (HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded), if records move:
+
+- The merger merges the stored row with the incoming one.
+- The result is written to the partition of the incoming row. The stored row is deleted, whatever its ordering
+  value.
+- An incoming row that deletes its record is written to the partition of the stored row. The same holds for
+  one that loses against the stored row.
+
+If records do not move, every row is written to the partition of the stored row.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Indexes that are made beside writers.
+"""Builds indexes while writers run.
 
-1. `begin`: what files the table has, while nothing writes to it, 2. `fill`: their records, which takes long,
-in memory and on local disk, while writers go on, 3. `finish`: what has changed since is added, and the
-partitions are made and named as ready, while nothing writes to the table again. Nothing of it is in the
-metadata table before the last step, so that a process that dies leaves nothing.
+1. `begin` lists the table's files, while nothing writes to it.
+2. `fill` makes their records, in memory and on local disk. It takes long, and writers continue.
+3. `finish` adds the changes since, and creates the partitions and names them as ready. Nothing writes to the
+   table meanwhile.
+
+Before the last step the metadata table has no part of it. So a process that dies leaves nothing.
 """
 
 from __future__ import annotations

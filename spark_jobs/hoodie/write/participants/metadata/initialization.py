@@ -1,10 +1,11 @@
-"""Making partitions of a table's metadata table, and dropping them: the table's properties say what is whole.
+"""Initialises partitions of a table's metadata table, and drops them. The table's properties name those that
+are complete.
 
-make    the records of the table's files, as of its newest completed instant, then the property. Nothing
-        shows before, and a making that was killed is done again from the start.
-drop    the property, then the folders. Readers that see the entry gone answer without it.
+initialise  write the records of the table's files, as of its newest completed instant, then the property.
+            Nothing is visible before. After a kill it starts again from the beginning
+drop        remove the property, then the folders. Readers that find no entry do without the partition
 
-Both are for the process that has the table for itself while no instant is pending.
+Only the process that has the table for itself, with no pending instant, calls them.
 """
 
 from __future__ import annotations

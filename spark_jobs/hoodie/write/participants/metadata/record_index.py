@@ -1,10 +1,13 @@
 """The partition `record_index` of a metadata table: the file group of every record (Apache Hudi 0.15.0
 HoodieBackedTableMetadataWriter).
 
-A commit says which keys came into file groups and which left them; an update changes nothing. Of a write
-those are the keys of new rows, which are at the end of their files, and what a file lacks of the one that it
-replaces; a clustering gives all of its keys new places. A compaction leaves keys where they are. What a
-commit had said is taken back with its log blocks when it is rolled back.
+| Action | changes of the index |
+|---|---|
+| write | the keys of new rows, which are at the end of their files |
+| write | the keys that a file lacks of the one that it replaces |
+| update, compaction | none |
+| clustering | new places for all of its keys |
+| rollback | its log blocks void the records of the commit |
 """
 
 from __future__ import annotations
