@@ -110,7 +110,7 @@ def check_order(
 ) -> None:
     """Raises OutOfOrder when a later interval of the same task wrote to one of the partitions.
 
-    A write without a token of a data interval (timeline.intervals) is of no order.
+    A write without a token of a data interval (timeline.token_index) has no order.
     """
     if (
         config[ALLOW_OUT_OF_ORDER]

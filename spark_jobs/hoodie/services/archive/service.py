@@ -1,4 +1,4 @@
-"""The description of archiving (services.description), and the text of its ArchiveResult."""
+"""The description of archiving (services.registry), and the text of its ArchiveResult."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cancelling of a pending plan, described (services.description)."""
+"""The cancelling of a pending plan, described (services.registry)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description of cleaning (services.description), and the text of its CleanResult."""
+"""The description of cleaning (services.registry), and the text of its CleanResult."""
 
 from __future__ import annotations
 

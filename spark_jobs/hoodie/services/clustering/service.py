@@ -1,4 +1,4 @@
-"""The description of clustering (services.description), and the text of its ClusteringResult."""
+"""The description of clustering (services.registry), and the text of its ClusteringResult."""
 
 from __future__ import annotations
 

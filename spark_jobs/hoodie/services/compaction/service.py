@@ -1,4 +1,4 @@
-"""The description of compaction (services.description), and the text of its CompactionResult."""
+"""The description of compaction (services.registry), and the text of its CompactionResult."""
 
 from __future__ import annotations
 

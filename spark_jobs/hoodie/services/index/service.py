@@ -1,4 +1,4 @@
-"""The description of the indexes of a table (services.description), and the text of its IndexResult."""
+"""The description of the indexes of a table (services.registry), and the text of its IndexResult."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description of the repair of a table (services.description), and the text of its RepairResult."""
+"""The description of the repair of a table (services.registry), and the text of its RepairResult."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description of the restore of a table (services.description), and the text of its RestoreResult."""
+"""The description of the restore of a table (services.registry), and the text of its RestoreResult."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description of the rollback of one instant (services.description), and the texts of RollbackResult and
+"""The description of the rollback of one instant (services.registry), and the texts of RollbackResult and
 CancelResult.
 """
 

@@ -1,4 +1,4 @@
-"""The description of savepoints (services.description), and the text of its SavepointResult."""
+"""The description of savepoints (services.registry), and the text of its SavepointResult."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The description of the sync with a catalog (services.description), and the text of its SyncResult."""
+"""The description of the sync with a catalog (services.registry), and the text of its SyncResult."""
 
 from __future__ import annotations
 

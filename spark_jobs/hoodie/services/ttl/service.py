@@ -1,4 +1,4 @@
-"""The description of Partition TTL (services.description), and the text of its TtlResult."""
+"""The description of Partition TTL (services.registry), and the text of its TtlResult."""
 
 from __future__ import annotations
 

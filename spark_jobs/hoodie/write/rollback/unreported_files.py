@@ -1,7 +1,7 @@
 """Files that no commit reports: of retried, speculative or late attempts, of withdrawn and of killed writes.
 
 Markers name them. A base file and a change log belong to the instant in their names; of which instant another
-log file is, `rollback_logs` says.
+log file is, `rollback.logs` finds out.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ class MergeLocations:
     """One row of hits for each blob of the input, and a summary: rows by label, and rows with any; those that
     were found in another partition than their own by label and number of their partition (`moved`).
 
-    A row goes to each slice with its key (`write.copies`); beyond the first one it is counted in `again`,
+    A row goes to each slice with its key (`record_locations`); beyond the first one it is counted in `again`,
     which has the same by label, and by label and number of the partition.
     """
 
