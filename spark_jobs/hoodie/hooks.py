@@ -8,7 +8,6 @@ services    the inline services of the settings: clean, archive, compaction, clu
 sync        the table's entries in Hive's metastore (hoodie.sync)
 callbacks   messages to other systems, and code of the user's own (hoodie.callbacks)
 metrics     figures for Prometheus (hoodie.metrics)
-
 - Hooks run after the transaction is left, so that they may begin one of their own.
 - An error of a hook is a warning of the result. Only a ServiceError, which a setting requests, is raised,
   after all hooks have run.

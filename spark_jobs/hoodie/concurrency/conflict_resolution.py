@@ -1,25 +1,18 @@
-"""Conflict resolution: finds what other writers did to the table between a writer's plan and its commit, and
-decides whether it conflicts with the commit. Optimistic writes use it
-(hoodie.concurrency.gate.OptimisticGate).
+"""Conflict resolution: does what other writers did between a writer's plan and its commit conflict with the
+commit. Optimistic writes use it (hoodie.concurrency.gate.OptimisticGate).
 
-- The check begins with the timeline from which the write was planned.
-- It runs when the writer takes its instant, and again under the lock before the commit is published. No other
-  process publishes then.
-- It compares instants by their place on the timeline. Their times may be wrong, because clocks differ.
+The check begins with the timeline of the plan. It runs when the writer takes its instant, and again under the
+lock before the commit is published: no other process publishes then. It compares instants by their place on
+the timeline, because clocks differ.
 
-Conflicts of Apache Hudi's SimpleConcurrentFileWritesConflictResolutionStrategy:
-
+Conflicts, the first two as in Apache Hudi's SimpleConcurrentFileWritesConflictResolutionStrategy:
 - another commit wrote or replaced a file group which this one writes or replaces
 - a compaction or clustering was planned meanwhile, and its plan has such a file group. Earlier plans of
   compactions are no conflict: the write appends its rows to the logs after that plan
-
-Conflicts of this package:
-
-- both commits inserted the same new key (concurrency.changes), or with the BUCKET index created the same
-  bucket
+- both commits inserted the same new key (concurrency.changes), or with BUCKET created the same bucket
 - a commit changed what the write has read and does not write (concurrency.read_set)
 - a commit has another schema, or the same token (timeline.tokens)
-- a commit of the beginning is missing now, or a restore came: the write was planned from a state that is gone
+- a commit of the beginning is missing now, or a restore came: the state that the write saw is gone
 - a pending compaction was cancelled: rows may have gone to the file slice that it was to begin
 - the archive may contain commits which completed before the write had an instant, and which it has not seen
 - a clean deleted files of a file group before the write listed them, and a commit changed the group

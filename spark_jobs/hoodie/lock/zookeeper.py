@@ -1,12 +1,10 @@
 """A lock in ZooKeeper; Apache Hudi's ZookeeperBasedLockProvider.
 
-`<base_path>/<lock_key>` is a node with one ephemeral child for each process that waits for the lock or holds
-it. Apache Hudi uses Curator's InterProcessMutex:
-
-- Its children have names `...-lock-<number>`. The child with the smallest text after `lock-` is the holder's.
-- The children of this module have such names too, so that each side excludes the other.
-- kazoo's own Lock has children `...__lock__<number>`. Curator sorts them otherwise, and both would hold the
-  lock.
+`<base_path>/<lock_key>` is a node with one ephemeral child for each process that waits for the lock or has
+it. Apache Hudi uses Curator's InterProcessMutex. Its children have names `...-lock-<number>`, and the child
+with the smallest text after `lock-` is the holder's. The children of this module have such names too, so that
+each side excludes the other. (Curator sorts those of kazoo's own Lock, `...__lock__<number>`, otherwise, and
+both would hold the lock.)
 
 ZooKeeper removes the child of a dead or silent process after its session has timed out. So a holder checks
 right before it publishes that its child still exists.

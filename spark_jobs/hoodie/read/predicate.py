@@ -1,5 +1,4 @@
 """One tree for the predicates of both engines, as far as bounds of values decide them.
-
 - `duckdb_predicate` and `spark_tree` make it. A part that they can't express is ANY: true, false or null.
 - `binding` adds the types of a table's columns.
 - `bounds` evaluates it for rows of which only bounds are known: by the values of a partition, or by the

@@ -1,14 +1,10 @@
-"""Predicates that Spark evaluates: expressions of its SQL without subqueries, and without access to anything
-outside of Spark.
+"""Predicates that Spark evaluates: expressions of its SQL without subqueries and without a way out of Spark.
 
-Spark parses a predicate as one expression. Before that, its tokens are checked. Refused are:
-
-- subqueries, script transformations and comments
-- variables (`${env:HOME}`)
-- functions that call Java or open files, also by an option (a schema's address, an XSD's path)
-
-All other functions are Spark's and the session's own, those that the session registered included. Some return
-facts about the session (`current_user`), or fail the query (`raise_error`).
+Spark parses a predicate as one expression. Before that, its tokens are checked. Refused are subqueries,
+script transformations, comments, variables (`${env:HOME}`), and functions that call Java or open files. An
+option may open a file too (a schema's address, an XSD's path). All other functions are Spark's and the
+session's own, the registered ones included. Some return facts about the session (`current_user`), or fail the
+query (`raise_error`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Gives a finished temporary file a name that no other file may have. If several callers race, one succeeds.
 
-The ways are tried one after the other, because mounts of object stores and of shares often lack the first
-ones:
+Mounts of object stores and of shares often lack the first ways, so they are tried one after the other:
 
 LINK    a hard link. It fails if the name exists.
 RENAME  Linux' rename that replaces nothing.
@@ -9,10 +8,8 @@ LOCK    an ordinary rename after a check that the name is free, both under a loc
         `.<name>.lock.hoodie-tmp` in the same folder.
 
 Each way makes the name visible with its whole content or not at all. About LOCK:
-
-- The system releases the lock of a process that dies. The file remains without a lock: the next caller takes
-  it over, and `sweep` deletes it.
-- `sweep` does not delete a lock that is held. Its holder can't publish after its temporary is deleted.
+- The system releases the lock of a process that dies. The next caller takes the file over, and `sweep`
+  deletes it. `sweep` leaves a lock that is held: its holder can't publish without its temporary.
 - The file system decides whether processes of other machines see the lock.
 - All callers for one name must use this module. An empty file that is created under its own name at once
   excludes only other such files.

@@ -1,19 +1,14 @@
 """Which blocks of a slice's logs count (format.md 8.11; Apache Hudi 0.15.0 AbstractHoodieLogRecordReader).
 
 The scan reads headers, and contents only if the caller needs them. It takes blocks in the order of their
-files.
-
-| Block | Effect |
-|---|---|
-| of a failed, pending or rolled back instant, or one later than the query's | skipped |
-| rollback | voids the earlier blocks of its target |
-| corrupt | counted and skipped |
-| of a log compaction | replaces the blocks that it merged, at the place of the newest of them |
+files. Skipped are blocks of a failed, pending or rolled back instant, or of one later than the query's. A
+rollback block voids the earlier blocks of its target. Corrupt blocks are counted and skipped. A block of log
+compaction replaces the blocks that it merged, at the place of the newest of them.
 
 Hudi stops at the first block later than the query's instant, which hides committed blocks after it: those of
-a writer that began earlier and ended later. Also hidden are all blocks after a rollback block whose instant
-is later than the newest commit. This scan skips such a block only, and rollback blocks count whatever their
-instant is.
+a writer that began earlier and ended later. It also hides all blocks after a rollback block whose instant is
+later than the newest commit. This scan skips only such a block itself, and rollback blocks count whatever
+their instant is.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ format ignore the folder `.hoodie/.aux/airflow-tokens`:
                             archiver
     index/                  tokens of archived commits; a few reads find one (timeline.token_index)
     <hash>.json             either of them, from earlier releases
-
 - `settle` moves the first and the last into the index after their commits are archived. It deletes those of
   commits that were rolled back. So tokens in the index are final, and it never deletes any.
 - The file of a moved token is deleted after the move. A kill in between leaves the token twice, without harm.

@@ -6,11 +6,9 @@ begin     create the heartbeat; fail if another writer is alive, or wait for it 
 inflight  create `T.inflight` with the workload profile
 commit    the order of a commit (write.commit)
 leave     withdraw what was not committed (write.inflight); end the heartbeats
-
-- A kill before `T.commit` leaves a pending instant, and the next writer rolls it back.
-- A kill after it leaves markers and a heartbeat, and the next writer sweeps them.
-- The action is `deltacommit` in a merge-on-read table. It is `replacecommit` for a write that replaces file
-  groups, and the requested file then says that it is no clustering.
+A kill before `T.commit` leaves a pending instant, which the next writer rolls back. A kill after it leaves
+markers and a heartbeat, which the next writer sweeps. The action is `deltacommit` in a merge-on-read table. A
+write that replaces file groups has `replacecommit`; its requested file says that it is no clustering.
 
 A service puts its plan on the timeline with `schedule`, which excludes writers. `resume` and `commit` execute
 the plan while writers run. A kill leaves the plan, and files that the next `resume` deletes.
@@ -20,17 +18,12 @@ check it before they create a file. Writers do not remove heartbeats of services
 
 The timeline is listed again only where another process may have changed what the next step depends on.
 Between these places a heartbeat excludes writers and plans:
-
-- after the check for other heartbeats: a writer that ended before has published, and its commit must not be
-  overwritten
-- after a sweep or a rollback, because they remove or add instants
+- after the check for other heartbeats: a writer that ended before has published. After a sweep or rollback,
+  because they remove or add instants
 - before publishing: a process that others counted as dead finds its instant missing or rolled back, and stops
-- after publishing: the process may have paused in between, and then withdraws. Inline services begin with
-  this listing
+- after publishing: the process may have paused, and then withdraws. Inline services begin with this listing
 - in a service, after its heartbeat exists: another process may have completed the plan before
-
-A warning names clocks that differ by more than a heartbeat may be silent. Instants rise in any case, but
-people read them.
+Clocks may differ by more than a heartbeat may be silent. Instants rise in any case, but people read them.
 """
 
 from __future__ import annotations

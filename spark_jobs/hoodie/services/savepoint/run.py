@@ -1,8 +1,6 @@
-"""Savepoints: commits whose files the cleaner retains, and to which a restore can return the table (format.md
-13.7).
+"""Savepoints: commits whose files the cleaner retains, and to which a restore can return (format.md 13.7).
 
-1. Create `T.savepoint.inflight`, empty.
-2. Create `T.savepoint` with the files of the table as of T.
+1. Create `T.savepoint.inflight`, empty. 2. Create `T.savepoint` with the files of the table as of T.
 
 Writers and services continue meanwhile. So the timeline is checked again afterwards, and the savepoint is
 deleted if a clean or a rollback came between. A deletion removes the inflight file first, so that the

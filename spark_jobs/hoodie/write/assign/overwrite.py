@@ -1,14 +1,8 @@
 """Which file groups a write replaces: those of a replacecommit (format.md 3.3).
 
-| Operation | replaces |
-|---|---|
-| insert_overwrite, dynamic | the partitions of its rows |
-| insert_overwrite, static | named partitions |
-| insert_overwrite_table | all partitions |
-| delete_partition | named or chosen partitions |
-
-The replaced groups are those that are visible when the write begins. Their files stay until the cleaner
-deletes them, so that older states of the table can be read.
+insert_overwrite replaces the partitions of its rows (dynamic) or named ones (static), insert_overwrite_table
+all partitions, delete_partition named or chosen ones. The replaced groups are those that are visible when the
+write begins. Their files stay until the cleaner deletes them, so that older states of the table can be read.
 
 As Apache Hudi 0.15.0 (ProvidesHoodieConfig.deduceOverwriteConfig, SparkInsertOverwriteCommitActionExecutor).
 Its DataFrame writer reads the mode for SQL only, and accepts rows of partitions that are not replaced.

@@ -1,5 +1,4 @@
 """Keys of a delete, and rows with equal keys.
-
 - The rows of a delete are keys. An index of the whole table needs no partition path of them.
 - Rows with one key may be in one batch, or the table may have the key already. Upserts and deletes look keys
   up; inserts do so if these settings say it.

@@ -1,6 +1,5 @@
 """Writes whose rows are not staged: only their keys are, for the index. The rows are computed again when they
 are assigned to file groups.
-
 - The first pass computes only the key columns. It checks them as those of staged rows.
 - The second pass computes all rows, and identifies each by its place. Both passes cut the rows of a task into
   blocks of equally many rows. A digest of a block's keys shows that it has the same rows as in the first

@@ -7,7 +7,6 @@ chunk of input rows.
 The module also refuses partition paths that no reader would find, before anything is written. Without URL
 encoding a value is one folder name, or several. Two such paths make the whole table unreadable for Apache
 Hudi:
-
 - a folder within a folder with partition metadata: readers (ours, Hudi's, hudi-rs) look no deeper
 - a name with `a:`, which Hadoop's Path reads as a scheme
 """

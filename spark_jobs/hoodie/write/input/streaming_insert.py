@@ -1,9 +1,7 @@
 """Writes new file groups of a frame whose rows are not staged.
-
 1. The first pass computes the key columns alone and counts the rows. It checks every key and reports the
    partitions to the driver. So a wrong key or partition is refused before anything is written.
 2. The second pass computes the rows, shuffles them if needed, and writes them, in one job.
-
 All other frames are staged.
 """
 

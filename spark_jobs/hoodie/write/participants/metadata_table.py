@@ -1,13 +1,10 @@
 """The metadata table of a table that is written to: updates it, or removes it before any change if the
-settings say so.
-
-It also drops indexes and creates them again: after a restore, or if they are wrong. The steps:
+settings say so. Drops indexes and creates them again, after a restore, or if they are wrong:
 
 1. The table's properties name the indexes as begun, and no longer as ready. Readers do without them.
 2. Their folders are deleted.
 3. They are created (hoodie.write.participants.metadata.initialization), and named as ready.
 4. The properties name none as begun.
-
 After a kill, or with a pending instant, the properties still name them, and the next writer continues. Only
 the process that has the table for itself calls this.
 """

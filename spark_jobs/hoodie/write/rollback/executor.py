@@ -1,14 +1,9 @@
 """Rollback of an instant (format.md 13.6): plan, execution, and the order that survives a kill.
 
-1. Create `X.rollback.requested` with the plan.
-2. Create `X.rollback.inflight`.
-3. Delete the files of the plan, and write its command blocks (rollback.logs).
-4. Create `X.rollback`.
-5. Delete the failed instant's own files.
-6. Delete its markers, and those of the rollback.
-
-A kill before 4 leaves a pending rollback, which the next run resumes. A kill after 4 leaves the failed
-instant pending, and it is rolled back again.
+1. Create `X.rollback.requested` with the plan. 2. Create `X.rollback.inflight`. 3. Delete the files of the
+plan, and write its command blocks (rollback.logs). 4. Create `X.rollback`. 5. Delete the failed instant's own
+files. 6. Delete its markers, and those of the rollback. A kill before 4 leaves a pending rollback, which the
+next run resumes. A kill after 4 leaves the failed instant pending, and it is rolled back again.
 
 A completed instant is unpublished between 2 and 3: all its own files are deleted (`unpublish`). The same
 holds for a service whose plan is to be removed. From then on only the rollback's plan contains the work that

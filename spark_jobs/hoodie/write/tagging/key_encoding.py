@@ -1,11 +1,6 @@
-"""The two forms of a key of ComplexKeyGenerator with one field: `1`, or `id:1` with the field's name
-(HUDI-9666).
+"""The two forms of a key of ComplexKeyGenerator with one field: `1`, or `id:1` with the field's name.
 
-| Apache Hudi | writes |
-|---|---|
-| 0.14.0, 0.14.2, 0.15.1, 1.1 and later | `id:1` |
-| 0.14.1, 0.15.0, 1.0 | `1` |
-
+Apache Hudi 0.14.0, 0.14.2, 0.15.1, 1.1 and later write `id:1`; 0.14.1, 0.15.0 and 1.0 write `1` (HUDI-9666).
 No property of a table has the form. So a write reads it from the oldest and the newest base file that commits
 name, and from the newest log file, and continues with it. When its partitions are known, it checks a base
 file of each commit that has files there.

@@ -1,14 +1,9 @@
 """Records that an index of the whole table finds in another partition than their own.
 
-As Apache Hudi 0.15.0 (HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded), if records move:
-
-- The merger merges the stored row with the incoming one.
-- The result is written to the partition of the incoming row. The stored row is deleted, whatever its ordering
-  value.
-- An incoming row that deletes its record is written to the partition of the stored row. The same holds for
-  one that loses against the stored row.
-
-If records do not move, every row is written to the partition of the stored row.
+As Apache Hudi 0.15.0 (HoodieIndexUtils.mergeForPartitionUpdatesIfNeeded). If records move, the merger merges
+the stored row with the incoming one. The result goes to the partition of the incoming row, and the stored row
+is deleted, whatever its ordering value. An incoming row goes to the partition of the stored one if it deletes
+its record or loses against the stored row. If records do not move, every row goes there.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Builds indexes while writers run.
-
 1. `begin` lists the table's files, while nothing writes to it.
 2. `fill` makes their records, in memory and on local disk. It takes long, and writers continue.
 3. `finish` adds the changes since, and creates the partitions and names them as ready. Nothing writes to the
    table meanwhile.
-
 Before the last step the metadata table has no part of it. So a process that dies leaves nothing.
 """
 

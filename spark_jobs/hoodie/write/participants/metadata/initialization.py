@@ -1,5 +1,4 @@
-"""Initialises partitions of a table's metadata table, and drops them. The table's properties name those that
-are complete.
+"""Initialises and drops partitions of the metadata table. The table's properties name the complete ones.
 
 initialise  write the records of the table's files, as of its newest completed instant, then the property.
             Nothing is visible before. After a kill it starts again from the beginning

@@ -1,13 +1,10 @@
 """The partition `record_index` of a metadata table: the file group of every record (Apache Hudi 0.15.0
 HoodieBackedTableMetadataWriter).
 
-| Action | changes of the index |
-|---|---|
-| write | the keys of new rows, which are at the end of their files |
-| write | the keys that a file lacks of the one that it replaces |
-| update, compaction | none |
-| clustering | new places for all of its keys |
-| rollback | its log blocks void the records of the commit |
+- A write changes the keys of new rows, which are at the end of their files. It also changes the keys that a
+  file lacks of the one that it replaces. Updates and compactions change nothing.
+- A clustering gives all of its keys new places.
+- A rollback voids the log blocks of the commit, and with them its records.
 """
 
 from __future__ import annotations
