@@ -18,8 +18,8 @@ check it before they create a file. Writers do not remove heartbeats of services
 
 The timeline is listed again only where another process may have changed what the next step depends on.
 Between these places a heartbeat excludes writers and plans:
-- after the check for other heartbeats: a writer that ended before has published. After a sweep or rollback,
-  because they remove or add instants
+- after the check for other heartbeats: the commit of a writer that ended before must not be overwritten
+- after a sweep or a rollback, because they remove or add instants
 - before publishing: a process that others counted as dead finds its instant missing or rolled back, and stops
 - after publishing: the process may have paused, and then withdraws. Inline services begin with this listing
 - in a service, after its heartbeat exists: another process may have completed the plan before
