@@ -20,6 +20,8 @@ PARQUET = ".parquet"
 HFILE = ".hfile"
 #: a table's folder that holds no data
 META_FOLDER = ".hoodie"
+#: in it, the folder of its metadata table
+METADATA_TABLE = "metadata"
 #: the partition of a null or empty text, hive-style or not
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 _BASE = re.compile(r"^([^_]+)_(\d+-\d+-\d+)_(\d+)(\.\w+)$")

@@ -75,6 +75,12 @@ def is_indexing(time: InstantTime) -> bool:
     return len(time) > _DIGITS and time[_DIGITS:] == Own.INDEXING.value
 
 
+def last_compaction(metadata: Timeline) -> InstantTime | None:
+    """Time of the newest one of a metadata table that is completed."""
+    done = metadata.filter((Action.COMMIT, Action.REPLACECOMMIT), completed=True)
+    return done[-1].time if done else None
+
+
 def lacking(data: Timeline, metadata: Timeline, storage: Storage) -> InstantTime:
     """The first completed instant of the table that changed its files, and that the metadata table does not
     have; "" for none. Raises TableError for a commit that is damaged.

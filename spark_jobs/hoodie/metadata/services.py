@@ -151,7 +151,7 @@ def archive(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
     if not chosen:
         return
     files = in_order(timeline.states(chosen))
-    utc, archived = table.data.properties.timeline_utc, table.table.log_archive
+    utc, archived = table.data.properties.timeline_utc, table.log_archive
     states = [
         (item, timeline.read(item, table.storage), format_millis(timeline.changed_ms(item) or 0, utc))
         for item in files

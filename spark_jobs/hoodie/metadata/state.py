@@ -18,9 +18,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hoodie.errors import TableBusy, TableError
-from hoodie.format.names import HFILE, relative_path
+from hoodie.format.names import HFILE, METADATA_TABLE, relative_path
 from hoodie.metadata.instants import NEW_TABLE
-from hoodie.metadata.table import FOLDER
 from hoodie.metadata.written_table import WrittenTable
 from hoodie.table.handle import Table
 from hoodie.table.properties import METADATA_PARTITIONS_INFLIGHT, TableProperties
@@ -70,9 +69,9 @@ def index_states(data: Table) -> tuple[list[IndexState], list[str]]:
     if not (ready or begun):
         return [], []
     table = WrittenTable(data)
-    if not ready and not data.timeline.holds(FOLDER):
+    if not ready and not data.timeline.holds(METADATA_TABLE):
         return [_state(name, UNFINISHED, [], []) for name in begun], []
-    table.table.read_properties()
+    table.read_properties()
     view, listing = table.view(), table.listing()
     found: list[IndexState] = []
     for name in dict.fromkeys((*ready, *begun)):

@@ -23,21 +23,20 @@ from hoodie.format.hfile_records import KEY_FIELD, decode_rows, field_names, sch
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import Find, find_rows, read_delete_block
 from hoodie.format.meta_fields import META_COLUMNS
-from hoodie.format.names import HFILE, join
+from hoodie.format.names import HFILE
 from hoodie.metadata.instants import lacking, shown_blocks
 from hoodie.metadata.keys import file_groups
 from hoodie.metadata.missing_log_blocks import check_no_lost_blocks
 from hoodie.metadata.record_schema import check_columns, joined
 from hoodie.storage import Storage
-from hoodie.table.handle import Table, TableRef
+from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.log_scan import SMALL, Entry, contents, scan_slice
 from hoodie.table.view import BaseFile, FileSlice, TimelineView, merged_slices
-from hoodie.timeline.active import Timeline, meta_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.timeline.time import NO_TIME, InstantTime
 
-FOLDER = "metadata"
 _THREADS = 8
 #: bytes of a base file that is kept
 _SMALL_BASE = 1 << 20
@@ -100,8 +99,7 @@ class MetadataTable:
         if not partitions:
             return None
         timeline, storage = data.timeline, data.storage
-        ref = TableRef(join(meta_path(data.base_path), FOLDER), data.ref.storage_options)
-        table = Table(ref, storage)
+        table = data.metadata_table
         table.read_properties()
         files = TimelineView.of(table.timeline, storage)
         blocks = shown_blocks(timeline, table.timeline, files, storage)

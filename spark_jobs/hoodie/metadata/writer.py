@@ -175,7 +175,7 @@ class MetadataWriter:
         if Partition.FILES.value not in data.properties.metadata_partitions:
             return None
         table = WrittenTable(data)
-        table.table.read_properties()
+        table.read_properties()
         return cls(table)
 
     @classmethod

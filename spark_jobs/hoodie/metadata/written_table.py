@@ -16,10 +16,10 @@ from hoodie.errors import AlreadyExists, TableError
 from hoodie.format.hfile_writer import HFileOptions
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import HFILE, LogFileName, join
-from hoodie.metadata.instants import Own, is_indexing, shown_blocks
-from hoodie.metadata.table import FOLDER, Partition
-from hoodie.storage import Output, Storage
-from hoodie.table.handle import Table, TableRef
+from hoodie.metadata.instants import Own, is_indexing, last_compaction, shown_blocks
+from hoodie.metadata.table import Partition
+from hoodie.storage import Output
+from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices
 from hoodie.timeline.active import Timeline, meta_path
@@ -27,7 +27,7 @@ from hoodie.timeline.clock import FORMAT_DIGITS, new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.models.mapper import AvroFile
-from hoodie.timeline.store import TimelineStore, begin_instant, create_instant
+from hoodie.timeline.store import begin_instant, create_instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 _T = TypeVar("_T")
@@ -50,36 +50,18 @@ def group_id(partition: Partition, number: int) -> str:
     return f"{_PREFIXES[partition]}{number:04d}-0"
 
 
-class WrittenTable:
-    """The metadata table of `data`. Its timeline is as it was listed by the last `refresh`."""
+class WrittenTable(Table):
+    """The handle of the metadata table of `data`, to be written."""
 
     def __init__(self, data: Table) -> None:
+        super().__init__(data.ref.metadata_table, data.storage)
         self.data = data
-        ref = TableRef(join(meta_path(data.base_path), FOLDER), data.ref.storage_options)
-        self.table = Table(ref, data.storage)
-        self.storage: Storage = data.storage
-        self.base_path = ref.uri
-
-    @property
-    def store(self) -> TimelineStore:
-        """The files of its timeline, in the layout of the data table's."""
-        return TimelineStore(self.storage, self.base_path, self.data.store.layout)
-
-    @property
-    def timeline(self) -> Timeline:
-        return self.table.timeline
-
-    def refresh(self) -> Timeline:
-        return self.table.refresh()
 
     @property
     def partitions(self) -> list[Partition]:
         """Those that readers may use."""
         names = frozenset(self.data.properties.metadata_partitions)
         return [partition for partition in Partition if partition.value in names]
-
-    def listing(self) -> FileListing:
-        return self.table.listing()
 
     def view(self) -> TimelineView:
         return TimelineView.of(self.timeline, self.storage)
@@ -205,8 +187,7 @@ class WrittenTable:
     @property
     def last_compaction(self) -> InstantTime | None:
         """Time of the newest one that is completed."""
-        done = self.timeline.filter((Action.COMMIT, Action.REPLACECOMMIT), completed=True)
-        return done[-1].time if done else None
+        return last_compaction(self.timeline)
 
 
 def new_options() -> HFileOptions:

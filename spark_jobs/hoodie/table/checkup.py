@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from hoodie.errors import HoodieError
-from hoodie.table import properties
 from hoodie.table.features import features
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
@@ -85,7 +84,7 @@ def check_features(table: Examination) -> Iterator[Finding]:
 
 def check_metadata_table(table: Examination) -> Iterator[Finding]:
     listed = table.props.metadata_partitions
-    there = table.storage.exists(f"{table.base_path}/{properties.META_FOLDER}/metadata")
+    there = table.storage.exists(table.table.ref.metadata_table.uri)
     if listed:
         yield Finding(
             "metadata table",

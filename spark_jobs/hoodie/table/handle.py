@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from hoodie.config import versions
 from hoodie.config.key import Config
+from hoodie.format.names import METADATA_TABLE, join
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.storage.settings import options_of
 from hoodie.table import properties
 from hoodie.table.listing import FileListing, StorageListing
 from hoodie.table.properties import TableProperties
-from hoodie.timeline.active import Timeline
+from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
@@ -41,6 +42,11 @@ class TableRef:
     def of(cls, path: str, config: Config | None = None) -> TableRef:
         """Raises ConfigError for what is no path, or has a scheme without a storage."""
         return cls(normalize(path), {} if config is None else options_of(config.texts))
+
+    @property
+    def metadata_table(self) -> TableRef:
+        """Of the table's metadata table, which lies in the same storage, there or not."""
+        return TableRef(join(meta_path(self.uri), METADATA_TABLE), self.storage_options)
 
     def storage(self) -> Storage:
         return storage_for(self.uri, self.storage_options)
@@ -80,6 +86,11 @@ class Table:
     @property
     def base_path(self) -> str:
         return self.ref.uri
+
+    @property
+    def metadata_table(self) -> Table:
+        """The handle of its metadata table, which is a table with properties and a timeline of its own."""
+        return Table(self.ref.metadata_table, self.storage)
 
     @property
     def layout(self) -> Layout:

@@ -25,7 +25,8 @@ from typing import Any
 
 from hoodie.config.key import Config
 from hoodie.errors import TableError, TableNotFound
-from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.format.names import META_FOLDER, METADATA_TABLE, BaseFileName, LogFileName, join
+from hoodie.metadata.instants import last_compaction
 from hoodie.progress import ProgressCallback
 from hoodie.services.archive import policy
 from hoodie.services.archive.policy import Choice, Facts, choose
@@ -49,7 +50,7 @@ from hoodie.table.properties import TableType
 from hoodie.table.rolled_back import rolled_back_instants
 from hoodie.text import plural
 from hoodie.timeline import token_store
-from hoodie.timeline.active import META_FOLDER, Timeline, meta_path
+from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State, in_order
@@ -243,11 +244,9 @@ def _metadata_compaction(target: ServiceTable) -> InstantTime | None:
     if not target.props.get(properties.METADATA_PARTITIONS):
         return None
     try:
-        metadata = Timeline.load(join(target.base_path, META_FOLDER, "metadata"), target.storage)
+        return last_compaction(target.table.metadata_table.timeline) or NO_TIME
     except TableNotFound:
         return None
-    done = metadata.filter([Action.COMMIT, Action.REPLACECOMMIT], completed=True)
-    return done[-1].time if done else NO_TIME
 
 
 def _unmerged(target: ServiceTable) -> bool:
@@ -263,7 +262,7 @@ def _merge_limits(config: Config) -> tuple[int, int]:
 
 
 def _check_no_metadata_table(target: ServiceTable) -> None:
-    if target.base_path.endswith(f"/{META_FOLDER}/metadata"):
+    if target.base_path.endswith(f"/{META_FOLDER}/{METADATA_TABLE}"):
         raise TableError(
             f"{target.base_path} is a metadata table, which is archived with the table that it describes",
             path=target.base_path,

@@ -19,20 +19,19 @@ from hoodie.codec.prefetch import ahead
 from hoodie.concurrency.gate import is_optimistic
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, HoodieError, TableError, TableNotFound
-from hoodie.format.names import join
+from hoodie.format.names import METADATA_TABLE
 from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.settings import COMPACT_AFTER, METADATA_ENABLE
 from hoodie.metadata.state import begun_indexes, check_under_way, forget_plans, indexes_under_way
-from hoodie.metadata.table import FOLDER, MetadataTable, Partition
+from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.metadata.written_table import MaintenancePolicy
 from hoodie.progress import ProgressCallback
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.participant import Commit, CommitParticipant
-from hoodie.timeline.active import meta_path
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant
@@ -170,7 +169,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
             self.drop(table, "; ".join(sorted(set(gone.values()))))
         elif not whole and not begun_partitions(table):
             self.drop(table)  # of a making that was killed
-        elif whole and not table.timeline.holds(FOLDER):
+        elif whole and not table.timeline.holds(METADATA_TABLE):
             self._restart(table, "its folder is gone")
         elif gone:
             self._drop(table, gone)
@@ -215,7 +214,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
 
     def prepare(self, commit: Commit) -> None:
         """A metadata table that is damaged goes, so that it keeps no one from the table."""
-        if not commit.table.timeline.holds(FOLDER):  # it is made while no instant is pending
+        if not commit.table.timeline.holds(METADATA_TABLE):  # it is made while no instant is pending
             return
         try:
             self._prepare(commit)
@@ -306,7 +305,7 @@ def has_metadata_table(table: Table) -> bool:
     """By the listing of `.hoodie`, or by the properties: those that named none when the table was opened are
     not read again.
     """
-    if table.timeline.holds(FOLDER):
+    if table.timeline.holds(METADATA_TABLE):
         return True
     return bool(named(table.properties) and named(table.read_properties()))
 
@@ -316,7 +315,7 @@ def drop_metadata_table(table: Table) -> bool:
     if not has_metadata_table(table):
         return False
     properties.update(table.storage, table.base_path, dict.fromkeys(_KEYS))
-    table.storage.delete_tree(join(meta_path(table.base_path), FOLDER))
+    table.storage.delete_tree(table.ref.metadata_table.uri)
     forget_plans(table, begun=True)
     table.reopen()
     return True

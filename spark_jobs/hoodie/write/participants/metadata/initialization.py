@@ -20,14 +20,14 @@ from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.state import begun_indexes, forget_plans, renew_plans
-from hoodie.metadata.table import FOLDER, MetadataTable, Partition
+from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.progress import ProgressCallback
 from hoodie.storage import FileInfo
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
-from hoodie.timeline.active import Timeline, meta_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.time import InstantTime
 from hoodie.write.participants.metadata import Making, MetadataPartition
 from hoodie.write.participants.metadata.footers import DataFile, Files, footers, listed
@@ -82,7 +82,7 @@ def take_out(table: Table, gone: Collection[str], begun: Collection[str]) -> Non
         properties.METADATA_PARTITIONS_INFLIGHT: ",".join(begun) or None,
     }
     properties.update(table.storage, table.base_path, changes)
-    folder = join(meta_path(table.base_path), FOLDER)
+    folder = table.ref.metadata_table.uri
     if Partition.FILES.value in gone:
         table.storage.delete_tree(folder)
     else:
