@@ -13,10 +13,11 @@ from hoodie.errors import TableError
 from hoodie.format.names import LogFileName
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
+from hoodie.table.log_undo import DeleteLogs, LogUndo, Suspects, log_undo
+from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action
 from hoodie.timeline.models.rollback import RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
-from hoodie.write.rollback.logs import DeleteLogs, LogUndo, Suspects, log_undo
 
 STORAGE = LocalStorage()
 
@@ -77,6 +78,16 @@ def test_plan(before: Before) -> None:
     assert list(undo.logs_of(before.table, before.target, before.partitions, ())) == before.deleted
 
 
+def test_plan_of_what_a_deltacommit_names(before: Before) -> None:
+    """As in metadata tables, which have no markers: Apache Hudi deletes the log files there, too."""
+    (file,) = before.deleted
+    stat = WriteStat(file_id="a", path=None, num_writes=1)
+    written = CommitMetadata({file.partition("/")[0]: (stat,)})
+    (found,) = log_undo(before.table, marked=False).plan_written(before.table, before.target, written)
+    assert found.files_to_delete == (f"{before.table.base_path}/{file}",)
+    assert not found.log_blocks_to_delete
+
+
 def test_what_a_marker_names_is_planned_once(before: Before) -> None:
     suspects = Suspects(frozenset(), frozenset(), before.partitions, planned=frozenset(before.deleted))
     assert DeleteLogs().plan(before.table, before.target, suspects) == []
@@ -94,6 +105,7 @@ def test_log_files_of_others(before: Before) -> None:
 
 def test_a_plan_with_command_blocks_is_refused(before: Before) -> None:
     request = RollbackRequest("eu", "f", before.target, (), {"eu/.f_1.log.1_0-0-0": 1})
+    listing = before.table.listing()
     with pytest.raises(TableError, match="asks for command blocks") as raised:
-        DeleteLogs().void(before.table, InstantTime("20261121009999999"), before.target, request)
+        DeleteLogs().void(before.table, listing, InstantTime("20261121009999999"), before.target, request)
     assert raised.value.values == {"instant": "20261121009999999"}

@@ -12,6 +12,7 @@ from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
+from hoodie.table.log_undo import Contents, VoidBlocks
 from hoodie.table.markers import Marker, MarkerType, place_marker
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, WriteStat, inflight_metadata
@@ -19,7 +20,6 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPlan, RollbackRequest
 from hoodie.timeline.time import InstantTime
 from hoodie.write.rollback import executor
-from hoodie.write.rollback.logs import Contents, VoidBlocks
 from hoodie.write.rollback.unreported_files import sweep_attempts
 from tests.support.handles import table_at
 from tests.support.rollbacks import roll_back

@@ -1,26 +1,24 @@
-"""Rollbacks of a metadata table: a command block takes back a deltacommit's blocks, as in Apache Hudi.
+"""Rollbacks of a metadata table: what a deltacommit wrote to log files is undone by the layout, as in Apache
+Hudi.
 
 1. the requested and the inflight file of the rollback, with its plan, 2. the deltacommit's completed file
-goes, 3. a command block to each file group that it wrote to, in a new log file, 4. the deltacommit's other
-files go, 5. the rollback is completed. A kill leaves the pending rollback, and `finish_rollbacks` does the
-steps from the second one on again: a second command block takes nothing more. It precedes another write or
-rollback of the same instant, whose blocks it would take, too.
+goes, 3. each file group that it wrote to gets a command block, in a new log file (layout two: the log files
+are deleted), 4. the deltacommit's other files go, 5. the rollback is completed. A kill leaves the pending
+rollback, and `finish_rollbacks` does the steps from the second one on again: a second command block takes
+nothing more. It precedes another write or rollback of the same instant, whose blocks it would take, too.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 
 from hoodie.errors import AlreadyExists
-from hoodie.format.log_block import BlockType, rollback_headers
-from hoodie.format.names import HFILE, BaseFileName, LogFileName, instant_time, join
+from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.instants import is_indexing, is_making
 from hoodie.metadata.written_table import WrittenTable
-from hoodie.table.slicing import Slicing, slicing_of
-from hoodie.table.view import LogFile, log_files
-from hoodie.timeline.commit import WriteStat
+from hoodie.table.log_undo import log_undo
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import (
     InstantInfo,
@@ -31,9 +29,6 @@ from hoodie.timeline.models.rollback import (
 )
 from hoodie.timeline.time import InstantTime
 
-#: of the log files that a rollback makes (format.md 5.5)
-_TOKEN = "1-0-1"
-
 
 def roll_back(table: WrittenTable, target: Instant, at: InstantTime) -> None:
     """Roll a deltacommit back, completed or not, by the instant `at`. One that wrote nothing just goes."""
@@ -41,7 +36,9 @@ def roll_back(table: WrittenTable, target: Instant, at: InstantTime) -> None:
         table.store.delete_states([target])
         table.refresh()
         return
-    plan = RollbackPlan(InstantInfo.of(target), tuple(_requests(table, target)))
+    written = table.timeline.parse_state(target, table.timeline.read(target, table.storage))
+    requests = log_undo(table, marked=False).plan_written(table, target.time, written)
+    plan = RollbackPlan(InstantInfo.of(target), tuple(requests))
     requested = Instant(at, Action.ROLLBACK, State.REQUESTED)
     table.begin(requested, plan.to_bytes())
     _execute(table, requested, plan)
@@ -80,27 +77,6 @@ def roll_back_pending(table: WrittenTable) -> None:
             roll_back(table, instant, table.rollback_time(instant.time))
 
 
-def _requests(table: WrittenTable, target: Instant) -> Iterator[RollbackRequest]:
-    """Where blocks of the deltacommit may be: it says so before it writes the first one."""
-    data, slicing = table.timeline.read(target, table.storage), slicing_of(table.timeline)
-    for partition, stats in table.timeline.parse_state(target, data).partition_to_write_stats.items():
-        for stat in stats:
-            slice_ = _slice(stat, slicing)
-            if stat.file_id and slice_:
-                # without a name the plan says that the file group has blocks to take back
-                path = join(table.base_path, stat.path or partition)
-                size = max(1, stat.total_write_bytes)
-                yield RollbackRequest(partition, stat.file_id, slice_, (), {path: size})
-
-
-def _slice(stat: WriteStat, slicing: Slicing) -> InstantTime | None:
-    """The base instant of the slice whose log was written to; None for a base file."""
-    if stat.path is None:
-        return None if stat.is_new_file_group else instant_time(stat.prev_commit, "prevCommit")
-    name = LogFileName.parse(stat.path.rpartition("/")[2])
-    return slicing.slice_of(name) if name else None
-
-
 def _execute(table: WrittenTable, rollback: Instant, plan: RollbackPlan) -> None:
     started, target = time.monotonic(), plan.instant
     inflight = rollback.with_state(State.INFLIGHT)
@@ -124,7 +100,7 @@ def _undo(
     table: WrittenTable, at: InstantTime, target: InstantTime, requests: Iterable[RollbackRequest]
 ) -> dict[str, RollbackPartition]:
     found: dict[str, RollbackPartition] = {}
-    listing = table.listing()
+    undo, listing = log_undo(table, marked=False), table.listing()
     for request in requests:
         partition = request.partition_path
         before = found.get(partition, RollbackPartition(partition))
@@ -136,29 +112,10 @@ def _undo(
                 table.storage.delete_many([join(table.base_path, partition, name)])
                 deleted.append(path)
         if request.log_blocks_to_delete and request.file_id and request.latest_base_instant:
-            logs = log_files(slicing_of(table.timeline), listing.files, partition)
-            key = (request.file_id, request.latest_base_instant)
-            path, size = _take_back(table, at, target, partition, key, logs)
-            written[path] = size
+            written |= undo.void(table, listing, at, target, request)
             failed |= {name: size for name, size in request.log_blocks_to_delete.items() if _is_log(name)}
         found[partition] = RollbackPartition(partition, tuple(deleted), (), written, failed)
     return found
-
-
-def _take_back(
-    table: WrittenTable,
-    at: InstantTime,
-    target: InstantTime,
-    partition: str,
-    slice_: tuple[str, InstantTime],
-    logs: list[LogFile],
-) -> tuple[str, int]:
-    """Path and size of the log file with the command block."""
-    mine = (log for log in logs if (log.file_id, log.slice) == slice_)
-    name = slicing_of(table.timeline).new_log(*slice_, at, _TOKEN, mine)
-    headers = rollback_headers(at, target)
-    name, size = table.write_log(partition, name, lambda log: log.append(BlockType.COMMAND, headers))
-    return join(table.base_path, partition, str(name)), size
 
 
 def _is_log(path: str) -> bool:

@@ -13,6 +13,7 @@ from hoodie.concurrency.gate import WriterGate
 from hoodie.errors import AlreadyExists, Fenced
 from hoodie.format.names import join
 from hoodie.table.handle import Table
+from hoodie.table.log_undo import log_undo
 from hoodie.table.markers import delete_markers
 from hoodie.table.participant import Participants
 from hoodie.table.rolled_back import is_rolled_back, names_missing_files
@@ -22,7 +23,6 @@ from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.store import again, begin_instant
 from hoodie.timeline.time import InstantTime
 from hoodie.write.rollback import unreported_files
-from hoodie.write.rollback.logs import log_undo
 
 #: (partition path, file id) of file groups
 Groups = Collection[tuple[str, str]]

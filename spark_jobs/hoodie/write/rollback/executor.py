@@ -1,9 +1,9 @@
 """Rollback of an instant (format.md 13.6): plan, execution, and the order that survives a kill.
 
 1. Create `X.rollback.requested` with the plan. 2. Create `X.rollback.inflight`. 3. Delete the files of the
-plan, and write its command blocks (rollback.logs). 4. Create `X.rollback`. 5. Delete the failed instant's own
-files. 6. Delete its markers, and those of the rollback. A kill before 4 leaves a pending rollback, which the
-next run resumes. A kill after 4 leaves the failed instant pending, and it is rolled back again.
+plan, and write its command blocks (table.log_undo). 4. Create `X.rollback`. 5. Delete the own files of the
+failed instant. 6. Delete its markers, and those of the rollback. A kill before 4 leaves a pending rollback,
+which the next run resumes. A kill after 4 leaves the failed instant pending, and it is rolled back again.
 
 A completed instant is unpublished between 2 and 3: all its own files are deleted (`unpublish`). The same
 holds for a service whose plan is to be removed. From then on only the rollback's plan contains the work that
@@ -23,6 +23,7 @@ from hoodie.errors import TableError
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
+from hoodie.table.log_undo import Sizes, Suspects, here, log_undo
 from hoodie.table.markers import MarkerType, delete_markers, read_markers
 from hoodie.timeline import token_store
 from hoodie.timeline.active import Timeline
@@ -48,7 +49,6 @@ from hoodie.timeline.rolled_back_commit import RolledBackCommit
 from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import InstantTime
 from hoodie.write.commit import Commits
-from hoodie.write.rollback.logs import Suspects, here, log_undo
 from hoodie.write.rollback.unreported_files import files_of
 
 #: actions whose plan outlives a rollback
@@ -289,12 +289,21 @@ def _undo(
     after = replace(before, deleted=(*before.deleted, *gone))
     if not request.log_blocks_to_delete:
         return after
-    made, failed = log_undo(table).void(table, pending.instant.time, pending.target.time, request)
+    made = log_undo(table).void(table, table.listing(), pending.instant.time, pending.target.time, request)
     return replace(
         after,
         rollback_log_files={**(before.rollback_log_files or {}), **made},
-        failed_commit_log_files={**(before.failed_commit_log_files or {}), **failed},
+        failed_commit_log_files={**(before.failed_commit_log_files or {}), **_sizes(table, request)},
     )
+
+
+def _sizes(table: Table, request: RollbackRequest) -> Sizes:
+    """Of the log files whose blocks a request voids: plans of Apache Hudi may have stubs instead."""
+    found: Sizes = {}
+    for log, planned in (request.log_blocks_to_delete or {}).items():
+        info = table.storage.info(here(table.base_path, request.partition_path, log))
+        found[log] = planned if info is None or info.is_dir else info.size
+    return found
 
 
 def finish(table: Table, target: Instant) -> None:

@@ -1,7 +1,7 @@
 """Files that no commit reports: of retried, speculative or late attempts, of withdrawn and of killed writes.
 
 Markers name them. A base file and a change log belong to the instant in their names; of which instant another
-log file is, `rollback.logs` finds out.
+log file is, `table.log_undo` finds out.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Iterator
 
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.table.handle import Table
+from hoodie.table.log_undo import log_undo
 from hoodie.table.markers import MarkerType, delete_markers, marker_instants, read_markers
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
 from hoodie.timeline.time import InstantTime
-from hoodie.write.rollback.logs import log_undo
 
 
 def delete_unreported(table: Table, instant: InstantTime, reported: Collection[str]) -> None:

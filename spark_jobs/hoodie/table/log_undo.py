@@ -8,7 +8,7 @@ Layout two: a log file holds the blocks of the instant in its name, and is delet
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,12 +16,14 @@ from hoodie.config.versions import LayoutVersion
 from hoodie.errors import AlreadyExists, TableError
 from hoodie.format.log_block import BlockType, encode_block, rollback_headers
 from hoodie.format.log_file import LogFileReader
-from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.format.names import BaseFileName, LogFileName, instant_time, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
+from hoodie.table.listing import FileListing
 from hoodie.table.markers import Marker, MarkerType, place_marker
 from hoodie.table.slicing import LAYOUT_ONE, slicing_of
 from hoodie.table.view import LogFile, log_files
+from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.models.rollback import RollbackRequest
 from hoodie.timeline.time import NO_TIME, InstantTime
 
@@ -86,11 +88,18 @@ class LogUndo(Protocol):
         `whole`: the slices that it began go with all their logs, as no commit is left that wrote any.
         """
 
+    def plan_written(
+        self, table: Table, instant: InstantTime, written: CommitMetadata
+    ) -> list[RollbackRequest]:
+        """The same by what the instant's own file names, before the first log file; no file is opened."""
+
     def void(
-        self, table: Table, rollback: InstantTime, target: InstantTime, request: RollbackRequest
-    ) -> tuple[Sizes, Sizes]:
-        """Void the target's blocks in the log files that a request names. Gives the log files that this makes
-        and those that have the blocks. Raises TableError where the layout has no such request.
+        self, table: Table, there: FileListing, at: InstantTime, target: InstantTime, request: RollbackRequest
+    ) -> Sizes:
+        """Void the target's blocks in the log files that a request names, by a rollback `at` an instant.
+
+        `there` lists the logs of its slice. Gives the log files that this makes. Raises TableError where the
+        layout has no such request.
         """
 
     def is_of(self, storage: Storage, path: str, instant: InstantTime) -> bool:
@@ -104,13 +113,19 @@ class LogUndo(Protocol):
         """
 
 
-def log_undo(table: Table) -> LogUndo:
-    """That of the table's layout."""
-    return VoidBlocks() if table.store.layout.version is LayoutVersion.ONE else DeleteLogs()
+def log_undo(table: Table, *, marked: bool = True) -> LogUndo:
+    """That of the table's layout; `marked`: see VoidBlocks."""
+    return VoidBlocks(marked) if table.store.layout.version is LayoutVersion.ONE else DeleteLogs()
 
 
+@dataclass(frozen=True)
 class VoidBlocks:
-    """Of layout one."""
+    """Of layout one. `marked`: log files have markers, and an instant writes once, so that one command block
+    voids it. In a metadata table neither is so: a deltacommit is written again at the instant of one that was
+    rolled back.
+    """
+
+    marked: bool = True
 
     def plan(
         self,
@@ -146,16 +161,44 @@ class VoidBlocks:
             requests, key=lambda item: (item.partition_path, item.file_id or "", item.files_to_delete)
         )
 
+    def plan_written(
+        self, table: Table, instant: InstantTime, written: CommitMetadata
+    ) -> list[RollbackRequest]:
+        requests: list[RollbackRequest] = []
+        for partition, stats in written.partition_to_write_stats.items():
+            for stat in stats:
+                slice_ = _written_slice(stat)
+                if stat.file_id and slice_:
+                    # without a name the plan says that the file group has blocks to void
+                    path = join(table.base_path, stat.path or partition)
+                    blocks = {path: max(1, stat.total_write_bytes)}
+                    requests.append(RollbackRequest(partition, stat.file_id, slice_, (), blocks))
+        return requests
+
     def void(
-        self, table: Table, rollback: InstantTime, target: InstantTime, request: RollbackRequest
-    ) -> tuple[Sizes, Sizes]:
-        path, size = self._command(table, rollback, target, request)
-        found: Sizes = {}
-        for log, planned in (request.log_blocks_to_delete or {}).items():
-            info = table.storage.info(here(table.base_path, request.partition_path, log))
-            # plans of Apache Hudi may have stubs instead of sizes
-            found[log] = planned if info is None or info.is_dir else info.size
-        return {path: size}, found
+        self, table: Table, there: FileListing, at: InstantTime, target: InstantTime, request: RollbackRequest
+    ) -> Sizes:
+        """Writes a command block to the request's slice, unless it is there."""
+        storage, partition, file_id = table.storage, request.partition_path, request.file_id or ""
+        slice_ = request.latest_base_instant or NO_TIME
+        found = log_files(LAYOUT_ONE, there.files, partition)
+        logs = [log for log in found if (log.file_id, log.slice) == (file_id, slice_)]
+        for log in logs if self.marked else ():
+            if _takes_back(storage, log.path, target):
+                return {log.path: log.size}
+        name = LAYOUT_ONE.new_log(file_id, slice_, at, _TOKEN, logs)
+        data = b"".join(
+            bytes(piece) for piece in encode_block(BlockType.COMMAND, rollback_headers(at, target))
+        )
+        while True:
+            relative = join(partition, str(name))
+            if self.marked:
+                place_marker(storage, table.base_path, at, Marker(relative, MarkerType.APPEND))
+            path = join(table.base_path, relative)
+            with contextlib.suppress(AlreadyExists):
+                self._create(storage, path, data)
+                return {path: len(data)}
+            name = name.following
 
     def is_of(self, storage: Storage, path: str, instant: InstantTime) -> bool:
         return Contents.of(storage, path, instant).disposable(named=True)
@@ -172,31 +215,20 @@ class VoidBlocks:
                     if (began or found.mine) and found.disposable(named=False):
                         yield join(partition, log.name)
 
-    def _command(
-        self, table: Table, rollback: InstantTime, target: InstantTime, request: RollbackRequest
-    ) -> tuple[str, int]:
-        """Write the command block that voids the target's blocks in the request's slice, unless it is there.
-
-        Gives path and size of its file. The file is created whole, so that a kill leaves none or all of it.
+    def _create(self, storage: Storage, path: str, data: bytes) -> None:
+        """The file is created whole, so that a kill leaves none or all of it. In a metadata table, which
+        nobody sweeps of what a kill leaves, the block may be torn, and readers pass over it.
         """
-        storage, partition, file_id = table.storage, request.partition_path, request.file_id or ""
-        slice_ = request.latest_base_instant or NO_TIME
-        logs = _slice(table, partition, file_id, slice_)
-        for log in logs:
-            if _takes_back(storage, log.path, target):
-                return log.path, log.size
-        name = LAYOUT_ONE.new_log(file_id, slice_, rollback, _TOKEN, logs)
-        data = b"".join(
-            bytes(piece) for piece in encode_block(BlockType.COMMAND, rollback_headers(rollback, target))
-        )
-        while True:
-            relative = join(partition, str(name))
-            place_marker(storage, table.base_path, rollback, Marker(relative, MarkerType.APPEND))
-            path = join(table.base_path, relative)
-            with contextlib.suppress(AlreadyExists):
-                storage.create(path, data)
-                return path, len(data)
-            name = name.following
+        if self.marked:
+            storage.create(path, data)
+            return
+        sink = storage.output(path, exclusive=True)
+        try:
+            sink.write(data)
+            sink.commit()
+        except BaseException:
+            sink.abandon()
+            raise
 
 
 class DeleteLogs:
@@ -218,13 +250,19 @@ class DeleteLogs:
             if join(partition, log.name) not in suspects.planned
         ]
 
+    def plan_written(
+        self, table: Table, instant: InstantTime, written: CommitMetadata
+    ) -> list[RollbackRequest]:
+        partitions = tuple(written.partition_to_write_stats)
+        return self.plan(table, instant, Suspects(frozenset(), frozenset(), partitions))
+
     def void(
-        self, table: Table, rollback: InstantTime, target: InstantTime, request: RollbackRequest
-    ) -> tuple[Sizes, Sizes]:
+        self, table: Table, there: FileListing, at: InstantTime, target: InstantTime, request: RollbackRequest
+    ) -> Sizes:
         raise TableError(
-            f"the plan of rollback {rollback} of {table.base_path} asks for command blocks, which tables of "
-            f"this version do not get; delete the plan, {rollback}.rollback.*, and roll {target} back again",
-            instant=rollback,
+            f"the plan of rollback {at} of {table.base_path} asks for command blocks, which tables of "
+            f"this version do not get; delete the plan, {at}.rollback.*, and roll {target} back again",
+            instant=at,
         )
 
     def is_of(self, storage: Storage, path: str, instant: InstantTime) -> bool:
@@ -283,9 +321,12 @@ def here(base_path: str, partition: str, path: str) -> str:
     return join(base_path, partition, path.rpartition("/")[2])
 
 
-def _slice(table: Table, partition: str, file_id: str, slice_: InstantTime) -> Sequence[LogFile]:
-    logs = log_files(LAYOUT_ONE, table.listing().files, partition)
-    return [log for log in logs if (log.file_id, log.slice) == (file_id, slice_)]
+def _written_slice(stat: WriteStat) -> InstantTime | None:
+    """The base instant of the slice whose log was written to; None for a base file."""
+    if stat.path is None:
+        return None if stat.is_new_file_group else instant_time(stat.prev_commit, "prevCommit")
+    name = LogFileName.parse(stat.file_name)
+    return LAYOUT_ONE.slice_of(name) if name else None
 
 
 def _takes_back(storage: Storage, path: str, target: InstantTime) -> bool:
