@@ -172,6 +172,17 @@ def test_a_commit_that_did_not_come_about_says_nothing(world: World) -> None:
     assert [(item.time, item.completed) for item in rollbacks] == [(f"{pending.time}006", True)]
 
 
+def test_each_attempt_at_an_instant_is_rolled_back(world: World) -> None:
+    """The command block of an earlier attempt voids nothing of a later one."""
+    world.make({"p": {"a": 10}})
+    pending = world.instant(world.tick())
+    for name in "bcd":
+        write_records(world.writer, pending.time, {Partition.FILES: files({"p": {name: 1}})})
+    world.complete(pending)
+    assert world.found() == {"p": {"a": 10, "d": 1}}
+    assert len(world.timeline.filter([Action.ROLLBACK], completed=True)) == 2
+
+
 def test_what_counts_is_not_written_again(world: World) -> None:
     """Two processes have executed the same clean: the second one comes too late."""
     world.make({"p": {"a": 10}})

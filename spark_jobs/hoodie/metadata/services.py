@@ -42,7 +42,7 @@ from hoodie.metadata.table import Partition, naming
 from hoodie.metadata.written_table import MaintenancePolicy, WrittenTable, at_once, new_options
 from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.log_scan import SMALL, LogScan, contents, scan_slice
-from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
+from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView, superseded
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import format_millis
 from hoodie.timeline.commit import NO_COMMIT, RuntimeStats, WriteStat
@@ -68,7 +68,7 @@ def clean(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
     if len(timeline.after(compacted, done)) < _GRACE or any(instant.time == at for instant in timeline):
         return
     earliest = commits[-upkeep.keep_commits]
-    files = _superseded(table, earliest) if _may_find(timeline, commits, earliest, upkeep) else {}
+    files = _old_files(table, earliest) if _may_find(timeline, commits, earliest, upkeep) else {}
     if not files:
         return
     plan = CleanPlan(
@@ -101,19 +101,18 @@ def finish_cleans(table: WrittenTable) -> None:
             _execute_clean(table, instant, plan)
 
 
-def _superseded(table: WrittenTable, earliest: Instant) -> Mapping[str, tuple[CleanFile, ...]]:
+def _old_files(table: WrittenTable, earliest: Instant) -> Mapping[str, tuple[CleanFile, ...]]:
     """Files of the slices before the one that was the newest at the earliest commit that is kept."""
     view, listing = table.view(), table.listing()
     found: dict[str, tuple[CleanFile, ...]] = {}
     for partition in table.partitions:
-        files: list[CleanFile] = []
-        for newest, *older in table.groups(partition, view, listing):
-            rest = [item for item in older if earliest.is_after(item.instant)]
-            kept = 0 if earliest.is_after(newest.instant) else 1
-            for item in rest[kept:]:
-                files += [CleanFile(path) for path in _paths(item)]
-        if files:
-            found[partition.value] = tuple(files)
+        old = [
+            item
+            for group in table.groups(partition, view, listing)
+            for item in superseded(group, earliest.time)
+        ]
+        if old:
+            found[partition.value] = tuple(CleanFile(path) for item in old for path in _paths(item))
     return found
 
 
@@ -158,9 +157,7 @@ def archive(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
     ]
     table.storage.sweep_partial(archived.folder)
     archived.append(states, _BATCH)
-    for done in (False, True):
-        wanted = in_order(item for item in files if item.completed is done)
-        table.store.delete_states(wanted)
+    table.store.delete_archived(files)
     table.refresh()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import attrgetter
+from typing import Protocol, TypeVar
 
 from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
@@ -235,6 +236,23 @@ def _sliced(
     """The log files of a file group."""
     for slice_, log, item in slicing.sliced(logs, begun):
         yield LogFile.of(partition, item.path, log, item.size, slice_)
+
+
+class Begun(Protocol):
+    """A slice by its base instant."""
+
+    @property
+    def instant(self) -> InstantTime: ...
+
+
+_B = TypeVar("_B", bound=Begun)
+
+
+def superseded(group: Sequence[_B], earliest: str) -> Sequence[_B]:
+    """The slices of a file group that no query as of an instant from the earliest on reads: those older than
+    it, but for the newest of these. `group` is newest first.
+    """
+    return [item for item in group if REQUESTED.before(item.instant, earliest)][1:]
 
 
 def merged_slices(

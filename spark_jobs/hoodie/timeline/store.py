@@ -9,7 +9,7 @@ Standard library only.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import ConflictError, TableError
 from hoodie.storage import Check, Storage
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import Instant, State
+from hoodie.timeline.instant import Instant, State, in_order
 from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.models.clustering import RequestedReplace
@@ -102,6 +102,16 @@ class TimelineStore:
         """Remove files of single states, each of them lastingly before the next."""
         for instant in instants:
             self.storage.delete_many([self.path(instant)])
+
+    def delete_archived(self, files: Sequence[Instant]) -> None:
+        """Remove the files of instants that the archive has, in each of their states.
+
+        Pending states go first, so that an instant never looks pending after a kill; completed ones go oldest
+        first, so that none in the middle is missing.
+        """
+        for done in (False, True):
+            stage = in_order(item for item in files if item.completed is done)
+            self.storage.delete_many([self.path(instant) for instant in stage])
 
 
 def begin_instant(store: TimelineStore, instant: Instant, data: bytes = b"", check: Check = None) -> None:

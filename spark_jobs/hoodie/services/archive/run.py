@@ -53,7 +53,7 @@ from hoodie.timeline import token_store
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
-from hoodie.timeline.instant import Action, Instant, State, in_order
+from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 from hoodie.write.rollback import unreported_files
@@ -155,7 +155,7 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
                 _write(target, timeline, files, done)
                 transaction.check_claim()
                 _sweep_aux(target.table, done.choice.instants)
-                _delete(storage, timeline, files)
+                target.table.store.delete_archived(files)
                 _settle_tokens(target)
             transaction.check_claim()
             if target.config[MERGE_ENABLED]:
@@ -189,13 +189,6 @@ def _changed_ms(timeline: Timeline, instant: Instant) -> int:
     if changed is None:
         raise FileNotFoundError(timeline.path(instant))
     return changed
-
-
-def _delete(storage: Storage, timeline: Timeline, files: list[Instant]) -> None:
-    """Deletes pending states first: what a killed run leaves never looks like a pending instant."""
-    for done in (False, True):
-        stage = in_order(item for item in files if item.completed is done)
-        storage.delete_many([timeline.path(instant) for instant in stage])
 
 
 def _sweep_aux(table: Table, archived: Iterable[Instant]) -> None:

@@ -34,7 +34,7 @@ from hoodie.storage import FileInfo, Storage
 from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.table.slicing import first_instant
-from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
+from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices, superseded
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant
@@ -111,7 +111,7 @@ def choose(found: PartitionFiles, retention: Retention, earliest: str | None, ho
     for file_id, group in found.groups.items():
         replaced = holds.replaced.get((found.partition, file_id))
         if replaced is None:
-            chosen = list(_superseded(group, retention, earliest, holds, (found.partition, file_id)))
+            chosen = list(_deletable(group, retention, earliest, holds, (found.partition, file_id)))
         elif earliest is None or REQUESTED.before(replaced, earliest):
             chosen = [item for item in group if _free(item, holds, (found.partition, file_id))]
         else:
@@ -121,7 +121,7 @@ def choose(found: PartitionFiles, retention: Retention, earliest: str | None, ho
     return PartitionClean(found.partition, tuple(deletable), not left and not found.other_files)
 
 
-def _superseded(
+def _deletable(
     group: Sequence[Slice], retention: Retention, earliest: str | None, holds: Holds, key: Group
 ) -> Iterator[Slice]:
     if earliest is None:
@@ -130,11 +130,7 @@ def _superseded(
         keep = retention.versions - (needed is not None)
         yield from (item for item in rest[max(keep, 0) :] if _free(item, holds, key))
         return
-    before = next((item.instant for item in group if REQUESTED.before(item.instant, earliest)), None)
-    for item in group[1:]:
-        older = REQUESTED.before(item.instant, earliest) and item.instant != before
-        if older and _free(item, holds, key):
-            yield item
+    yield from (item for item in superseded(group, earliest) if _free(item, holds, key))
 
 
 def _free(item: Slice, holds: Holds, key: Group) -> bool:
