@@ -33,6 +33,7 @@ from hoodie.timeline.commit import (
     inflight_metadata,
 )
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import InstantTime
 
 #: puts the records of partitions into their spools
@@ -83,8 +84,8 @@ def write_deltacommit(
 def _write_parts(table: WrittenTable, instant: InstantTime, parts: list[_Part]) -> None:
     requested = Instant(instant, Action.DELTACOMMIT, State.REQUESTED)
     inflight = requested.with_state(State.INFLIGHT)
-    table.begin(requested)
-    table.begin(inflight, table.store.content(_intended(parts)))
+    begin_instant(table.store, requested)
+    begin_instant(table.store, inflight, table.store.content(_intended(parts)))
     stats = at_once(list(enumerate(parts)), partial(_write, table, instant))
     table.complete(inflight, committed(stats, _OPERATION))
 

@@ -27,6 +27,7 @@ from hoodie.timeline.models.rollback import (
     RollbackPlan,
     RollbackRequest,
 )
+from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import InstantTime
 
 
@@ -40,7 +41,7 @@ def roll_back(table: WrittenTable, target: Instant, at: InstantTime) -> None:
     requests = log_undo(table, marked=False).plan_written(table, target.time, written)
     plan = RollbackPlan(InstantInfo.of(target), tuple(requests))
     requested = Instant(at, Action.ROLLBACK, State.REQUESTED)
-    table.begin(requested, plan.to_bytes())
+    begin_instant(table.store, requested, plan.to_bytes())
     _execute(table, requested, plan)
     table.refresh()
 

@@ -33,7 +33,7 @@ from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import hfile_of, read_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.deltacommit import committed
-from hoodie.metadata.instants import Own
+from hoodie.metadata.instants import Own, last_compaction
 from hoodie.metadata.merging import Changes, FileNames, LastRecords, Statistics, merge, recoded
 from hoodie.metadata.missing_log_blocks import check_no_lost_blocks
 from hoodie.metadata.partitions.files import FILES
@@ -49,6 +49,7 @@ from hoodie.timeline.commit import NO_COMMIT, RuntimeStats, WriteStat
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.models.clean import ActionInstant, CleanedPartition, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.models.compaction import CompactionPlan
+from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 _POLICY = "KEEP_LATEST_COMMITS"
@@ -60,7 +61,7 @@ def clean(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
     """Clean if there is something that may go."""
     timeline = table.timeline
     commits = timeline.commits()
-    compacted = table.last_compaction
+    compacted = last_compaction(table.timeline)
     if compacted is None or len(commits) <= upkeep.keep_commits:
         return
     done = [instant for instant in timeline if instant.completed]
@@ -78,7 +79,7 @@ def clean(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
         last_completed=commits[-1].time,
     )
     requested = Instant(at, Action.CLEAN, State.REQUESTED)
-    table.begin(requested, plan.to_bytes())
+    begin_instant(table.store, requested, plan.to_bytes())
     _execute_clean(table, requested, plan)
 
 
@@ -163,7 +164,7 @@ def archive(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
 
 def _chosen(table: WrittenTable, timeline: Timeline, upkeep: MaintenancePolicy) -> Iterator[Instant]:
     """Never what the table's own timeline still has, nor the deltacommits that the next compaction counts."""
-    data = Timeline.load(table.data.base_path, table.storage, table.data.timeline)
+    data = table.data_timeline()
     needed = [instant.time for instant in (*data.commits()[:1], *data.pending()[:1])]
     bound = REQUESTED.first(needed)
     for action in (Action.CLEAN, Action.ROLLBACK):
@@ -172,7 +173,7 @@ def _chosen(table: WrittenTable, timeline: Timeline, upkeep: MaintenancePolicy) 
             yield from timeline.before(bound, done[: -upkeep.keep_least])
     commits = timeline.commits()
     held = [instant.time for instant in timeline.pending()[:1]]
-    held += [table.last_compaction or NO_TIME, *needed]
+    held += [last_compaction(table.timeline) or NO_TIME, *needed]
     if len(commits) > upkeep.keep_most:
         yield from timeline.before(REQUESTED.first(held), commits[: -upkeep.keep_least])
 
@@ -186,14 +187,14 @@ def compact(table: WrittenTable, upkeep: MaintenancePolicy) -> bool:
     """Compact if it is due; whether it was."""
     timeline = table.timeline
     deltas = timeline.filter((Action.DELTACOMMIT,), completed=True)
-    if len(timeline.after(table.last_compaction, deltas)) < upkeep.compact_after:
+    if len(timeline.after(last_compaction(table.timeline), deltas)) < upkeep.compact_after:
         return False
     time = Own.COMPACTION.time(deltas[-1].time)
     if any(instant.time == time for instant in timeline) or _is_behind(table, deltas[-1].time):
         return False
     requested = Instant(time, Action.COMPACTION, State.REQUESTED)
     plan = _plan(table)
-    table.begin(requested, plan.to_bytes())
+    begin_instant(table.store, requested, plan.to_bytes())
     table.refresh()
     _execute_compaction(table, requested, plan)
     return True
@@ -209,8 +210,7 @@ def finish_compactions(table: WrittenTable) -> None:
 
 def _is_behind(table: WrittenTable, newest: InstantTime) -> bool:
     """Has the table an instant that is not completed and may still get a deltacommit before the newest?"""
-    data = Timeline.load(table.data.base_path, table.storage, table.data.timeline)
-    return any(not instant.is_after(newest) for instant in data.pending())
+    return any(not instant.is_after(newest) for instant in table.data_timeline().pending())
 
 
 def _plan(table: WrittenTable) -> CompactionPlan:

@@ -52,6 +52,7 @@ from hoodie.table.handle import Table
 from hoodie.table.partition import ensure_partition
 from hoodie.timeline.commit import RuntimeStats, WriteStat
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import InstantTime
 
 _OPERATION = "BULK_INSERT_PREPPED"
@@ -128,8 +129,8 @@ def _make(table: WrittenTable, upto: InstantTime, partition: Partition, spool: R
     at_once(ids, begin)
     requested = Instant(time, Action.DELTACOMMIT, State.REQUESTED)
     inflight = requested.with_state(State.INFLIGHT)
-    table.begin(requested)
-    table.begin(inflight)
+    begin_instant(table.store, requested)
+    begin_instant(table.store, inflight)
     filled = [_Group(ids[place], place, spool) for place in spool.filled if not spool.is_empty(place)]
     stats = at_once(filled, lambda group: _write(table, partition, time, group))
     table.complete(inflight, committed(stats, _OPERATION))

@@ -63,6 +63,10 @@ class WrittenTable(Table):
         names = frozenset(self.data.properties.metadata_partitions)
         return [partition for partition in Partition if partition.value in names]
 
+    def data_timeline(self) -> Timeline:
+        """That of the table as it is now; its handle keeps what it has listed."""
+        return Timeline.load(self.data.base_path, self.storage, self.data.timeline)
+
     def view(self) -> TimelineView:
         return TimelineView.of(self.timeline, self.storage)
 
@@ -83,8 +87,7 @@ class WrittenTable(Table):
 
     def blocks(self, view: TimelineView) -> TimelineView:
         """What shows the log blocks that count, by the table's timeline as it is now."""
-        data = Timeline.load(self.data.base_path, self.storage, self.data.timeline)
-        return shown_blocks(data, self.timeline, view, self.storage)
+        return shown_blocks(self.data_timeline(), self.timeline, view, self.storage)
 
     def groups(self, partition: Partition, view: TimelineView, listing: FileListing) -> list[list[FileSlice]]:
         """The slices of each file group, newest first; groups in the order of their numbers."""
@@ -113,13 +116,10 @@ class WrittenTable(Table):
             self.store.delete_states([instant])
             return None
 
-    def begin(self, instant: Instant, data: bytes = b"") -> None:
-        begin_instant(self.store, instant, data)
-
     def resume_instant(self, instant: Instant, data: bytes = b"") -> None:
-        """`begin` of what may have been begun."""
+        """Begin what may have been begun."""
         with suppress(AlreadyExists):
-            self.begin(instant, data)
+            begin_instant(self.store, instant, data)
 
     def complete(self, instant: Instant, metadata: Metadata) -> None:
         """Complete an instant of the metadata table. What it shows counts for readers where the table's own
@@ -174,20 +174,14 @@ class WrittenTable(Table):
 
     def is_shown(self, time: InstantTime) -> bool:
         """Is the table's instant of that time completed now."""
-        data = Timeline.load(self.data.base_path, self.storage, self.data.timeline)
-        return any(instant.time == time and instant.completed for instant in data)
+        return any(instant.time == time and instant.completed for instant in self.data_timeline())
 
     def is_compacted(self, time: InstantTime) -> bool:
         """Do base files have what was written up to an instant, or will they, by a pending plan."""
         planned = self.timeline.filter((Action.COMPACTION,), completed=False)
-        times = [instant.time for instant in planned] + [self.last_compaction or NO_TIME]
+        times = [instant.time for instant in planned] + [last_compaction(self.timeline) or NO_TIME]
         newest = max(times, key=REQUESTED.key).removesuffix(Own.COMPACTION.value)
         return REQUESTED.until(time, newest)
-
-    @property
-    def last_compaction(self) -> InstantTime | None:
-        """Time of the newest one that is completed."""
-        return last_compaction(self.timeline)
 
 
 def new_options() -> HFileOptions:
