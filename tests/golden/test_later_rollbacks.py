@@ -12,7 +12,7 @@ import pytest
 from hoodie.errors import TableError
 from hoodie.format.names import LogFileName
 from hoodie.storage.local import LocalStorage
-from hoodie.table.handle import Table
+from hoodie.table.handle import Table, TableRef
 from hoodie.table.log_undo import DeleteLogs, LogUndo, Suspects, log_undo
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action
@@ -86,6 +86,18 @@ def test_plan_of_what_a_deltacommit_names(before: Before) -> None:
     (found,) = log_undo(before.table, marked=False).plan_written(before.table, before.target, written)
     assert found.files_to_delete == (f"{before.table.base_path}/{file}",)
     assert not found.log_blocks_to_delete
+
+
+def test_a_metadata_table_has_its_own_layout(before: Before) -> None:
+    """It is opened in the storage of its table, with the same settings."""
+    meta = Path(before.table.base_path, ".hoodie")
+    shutil.copytree(meta, meta / "metadata/.hoodie")
+    ref = TableRef(before.table.base_path, {"endpoint": "there"})
+    made = Table(ref, STORAGE, timeline_only=True).metadata_table
+    assert made.ref == TableRef(f"{ref.uri}/.hoodie/metadata", {"endpoint": "there"})
+    assert made.storage is STORAGE
+    assert made.timeline.instants == before.table.timeline.instants
+    assert isinstance(log_undo(made, marked=False), DeleteLogs)
 
 
 def test_what_a_marker_names_is_planned_once(before: Before) -> None:
