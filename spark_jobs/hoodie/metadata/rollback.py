@@ -19,6 +19,7 @@ from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.instants import is_indexing, is_making
 from hoodie.metadata.written_table import WrittenTable
 from hoodie.table.log_undo import log_undo
+from hoodie.table.pending import whole_plan
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import (
     InstantInfo,
@@ -53,7 +54,7 @@ def finish_rollbacks(table: WrittenTable, of: InstantTime | None = None) -> None
     """
     finished = False
     for instant in table.timeline.filter((Action.ROLLBACK,), completed=False):
-        plan = table.plan(instant, RollbackPlan)
+        plan = whole_plan(table.timeline, table.storage, instant, RollbackPlan, remove=True)
         if plan is None:
             finished = True
         elif of is None or (plan.instant is not None and plan.instant.time == of):

@@ -42,6 +42,7 @@ from hoodie.metadata.table import Partition, naming
 from hoodie.metadata.written_table import MaintenancePolicy, WrittenTable, at_once, new_options
 from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.log_scan import SMALL, LogScan, contents, scan_slice
+from hoodie.table.pending import whole_plan
 from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView, superseded
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import format_millis
@@ -97,7 +98,7 @@ def _may_find(
 def finish_cleans(table: WrittenTable) -> None:
     """Execute those that are pending. Raises TableError for a plan that is damaged."""
     for instant in table.timeline.filter((Action.CLEAN,), completed=False):
-        plan = table.plan(instant, CleanPlan)
+        plan = whole_plan(table.timeline, table.storage, instant, CleanPlan, remove=True)
         if plan is not None:
             _execute_clean(table, instant, plan)
 
@@ -203,7 +204,7 @@ def compact(table: WrittenTable, upkeep: MaintenancePolicy) -> bool:
 def finish_compactions(table: WrittenTable) -> None:
     """Execute those that are pending. Raises TableError for a plan that is damaged, or lacks files."""
     for instant in table.timeline.filter((Action.COMPACTION,), completed=False):
-        plan = table.plan(instant, CompactionPlan)
+        plan = whole_plan(table.timeline, table.storage, instant, CompactionPlan, remove=True)
         if plan is not None:
             _execute_compaction(table, instant, plan)
 

@@ -22,6 +22,7 @@ from hoodie.format.names import HFILE, METADATA_TABLE, relative_path
 from hoodie.metadata.instants import NEW_TABLE
 from hoodie.metadata.written_table import WrittenTable
 from hoodie.table.handle import Table
+from hoodie.table.pending import whole_plan
 from hoodie.table.properties import METADATA_PARTITIONS_INFLIGHT, TableProperties
 from hoodie.table.view import FileSlice, file_slices
 from hoodie.timeline.clock import FORMAT_DIGITS
@@ -106,11 +107,9 @@ def index_plans(table: Table) -> dict[Instant, IndexPlan]:
     found: dict[Instant, IndexPlan] = {}
     for instant in table.timeline.filter([Action.INDEXING], completed=False):
         with suppress(FileNotFoundError):
-            try:
-                found[instant] = IndexPlan.from_bytes(table.timeline.plan(instant, table.storage))
-            except TableError:
-                if instant.state is not State.REQUESTED:
-                    raise
+            plan = whole_plan(table.timeline, table.storage, instant, IndexPlan)
+            if plan is not None:
+                found[instant] = plan
     return found
 
 

@@ -26,13 +26,11 @@ from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.clock import FORMAT_DIGITS, new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.instant_metadata import Metadata
-from hoodie.timeline.models.mapper import AvroFile
 from hoodie.timeline.store import begin_instant, create_instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
-_P = TypeVar("_P", bound=AvroFile)
 
 #: file groups that are written side by side
 THREADS = 4
@@ -102,19 +100,6 @@ class WrittenTable(Table):
                 partition=partition.value,
             )
         return wanted
-
-    def plan(self, instant: Instant, model: type[_P]) -> _P | None:
-        """Of what is pending. One that was killed while its plan was made has none, and goes.
-
-        Raises TableError for a damaged plan whose execution has begun.
-        """
-        try:
-            return model.from_bytes(self.timeline.plan(instant, self.storage))
-        except TableError:
-            if instant.state is not State.REQUESTED:
-                raise
-            self.store.delete_states([instant])
-            return None
 
     def resume_instant(self, instant: Instant, data: bytes = b"") -> None:
         """Begin what may have been begun."""

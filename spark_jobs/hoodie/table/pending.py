@@ -10,18 +10,38 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import Any
+from typing import Any, TypeVar
 
 from hoodie.codec.avro import read_record
 from hoodie.errors import CommitConflict, TableError
 from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State, in_order
+from hoodie.timeline.models.mapper import AvroFile
 
 #: (partition path, file id) -> the pending instant
 BusyGroups = Mapping[tuple[str, str], Instant]
 
+_P = TypeVar("_P", bound=AvroFile)
 _COMPACTIONS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+
+
+def whole_plan(
+    timeline: Timeline, storage: Storage, instant: Instant, model: type[_P], remove: bool = False
+) -> _P | None:
+    """The plan of a pending instant; None where it was cut while it was written, so that nothing was done by
+    it. `remove` deletes that one, as Apache Hudi does.
+
+    Raises TableError for a damaged plan whose execution has begun, and FileNotFoundError as `Timeline.plan`.
+    """
+    try:
+        return model.from_bytes(timeline.plan(instant, storage))
+    except TableError:
+        if instant.state is not State.REQUESTED:
+            raise
+        if remove:
+            storage.delete(timeline.path(instant))
+        return None
 
 
 def busy_groups(timeline: Timeline, storage: Storage) -> BusyGroups:

@@ -25,6 +25,7 @@ from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.log_undo import Sizes, Suspects, here, log_undo
 from hoodie.table.markers import MarkerType, delete_markers, read_markers
+from hoodie.table.pending import whole_plan
 from hoodie.timeline import token_store
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
@@ -105,7 +106,7 @@ def begun(timeline: Timeline, storage: Storage, remove: bool = True) -> dict[str
     planned: dict[str, PendingRollback] = {}
     for instant in timeline.filter([Action.ROLLBACK], completed=False):
         path = timeline.path(instant.with_state(State.REQUESTED))
-        plan = _read_plan(timeline, storage, instant, remove)
+        plan = whole_plan(timeline, storage, instant, RollbackPlan, remove)
         if plan is None:
             continue
         if plan.instant is None:
@@ -115,18 +116,6 @@ def begun(timeline: Timeline, storage: Storage, remove: bool = True) -> dict[str
         target = Instant(plan.instant.time, plan.instant.known_action, State.INFLIGHT)
         planned[target.time] = PendingRollback(target, instant, plan)
     return planned
-
-
-def _read_plan(timeline: Timeline, storage: Storage, instant: Instant, remove: bool) -> RollbackPlan | None:
-    """None for a torn plan; `remove` deletes it, as Hudi does: nothing was done by it yet."""
-    try:
-        return RollbackPlan.from_bytes(timeline.plan(instant, storage))
-    except TableError:
-        if instant.state is not State.REQUESTED:
-            raise
-        if remove:
-            storage.delete(timeline.path(instant))
-        return None
 
 
 def plan(table: Table, target: Instant, forget: bool = False) -> RollbackPlan:
