@@ -55,7 +55,7 @@ class Publication:
 
     def count(self, name: str) -> None:
         operator = self._operator
-        stats.counted(getattr(operator, "operation", operator.job), operator.table["name"], name)
+        stats.increment(getattr(operator, "operation", operator.job), operator.table["name"], name)
 
     @contextlib.contextmanager
     def counting_conflicts(self) -> Iterator[None]:

@@ -47,7 +47,7 @@ def committed(result: Mapping[str, Any], *, timed: bool = True) -> None:
     _send(operation, table, counts, float(result.get("duration_s") or 0) if timed else None)
 
 
-def counted(operation: str, table: str, name: str) -> None:
+def increment(operation: str, table: str, name: str) -> None:
     """One more of what is neither a row nor a file, such as a conflict."""
     _send(operation, table, {name: 1})
 

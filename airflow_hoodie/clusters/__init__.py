@@ -63,7 +63,7 @@ class ClusterManager:
         """
         raise NotImplementedError
 
-    def conf_of_kept(self, tag: str) -> dict[str, str]:
+    def request_conf(self, tag: str) -> dict[str, str]:
         """Settings by which the driver finds, at KEPT_REQUEST, what is kept for the tag."""
         return {}
 
@@ -91,7 +91,7 @@ class ClusterManager:
         """Keep the request of a job, with its secrets, for the application that will have the tag."""
         raise NotImplementedError
 
-    def bind_kept(self, tag: str) -> None:
+    def bind_request(self, tag: str) -> None:
         """What is kept for the tag is gone with the application, from now on."""
 
     def forget(self, tag: str) -> None:

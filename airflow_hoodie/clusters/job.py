@@ -193,7 +193,7 @@ class ClusterJob:
         given = operator.conf or {}
         operator.conf = {**given, **cluster.conf(tag, given)}
         if note.kept:
-            operator.conf |= cluster.conf_of_kept(tag)
+            operator.conf |= cluster.request_conf(tag)
         hook = operator.make_hook(detached=True, request_path=cluster.KEPT_REQUEST if note.kept else None)
         cluster.find(tag)  # who may not ask learns it before a job runs that can't be watched
         self._unwatched = True
@@ -303,7 +303,7 @@ class ClusterJob:
     def _bind(self) -> None:
         """What the cluster keeps for the application is gone with it."""
         if self._noted().kept:
-            self._tried(partial(self._cluster.bind_kept, self._noted().tag))
+            self._tried(partial(self._cluster.bind_request, self._noted().tag))
 
     def _forget(self) -> None:
         if self._noted().kept:

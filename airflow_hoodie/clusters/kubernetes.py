@@ -303,7 +303,7 @@ class Kubernetes(ClusterManager):
     def log_command(self, application_id: str) -> str:
         return f"kubectl logs {application_id} -n {self._namespace}"
 
-    def conf_of_kept(self, tag: str) -> dict[str, str]:
+    def request_conf(self, tag: str) -> dict[str, str]:
         return {f"spark.kubernetes.driver.secrets.{tag}": _MOUNT}
 
     def find(self, tag: str) -> str | None:
@@ -323,7 +323,7 @@ class Kubernetes(ClusterManager):
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "immutable": True}
         self._ask("POST", "secrets", json={**secret, "stringData": {_REQUEST: request}})
 
-    def bind_kept(self, tag: str) -> None:
+    def bind_request(self, tag: str) -> None:
         """The pod becomes the owner: who deletes it deletes the Secret."""
         if (pod := self._pod(tag)) is not None:
             owner = {"apiVersion": "v1", "kind": "Pod", "name": pod["name"], "uid": pod["uid"]}

@@ -14,7 +14,7 @@ HoodieError
 │   ├── UnsupportedVersion the table was written by a newer Hudi
 │   ├── TableMismatch      options contradict the table's persisted properties
 │   ├── OutOfOrder         a later data interval wrote already what this one would replace
-│   └── NotRetained        the state asked for is cleaned or archived
+│   └── StateUnavailable   the state asked for is cleaned or archived
 ├── ConflictError          another process stood in the way, and nothing was committed; what to do is its kind
 │   ├── TableBusy          another one is at work: wait
 │   ├── LockTimeout        another one holds the lock of the table, and is named: wait
@@ -130,8 +130,12 @@ class OutOfOrder(TableError):
     code = "out_of_order"
 
 
-class NotRetained(TableError):
+class StateUnavailable(TableError):
     code = "not_retained"
+
+
+#: the earlier name
+NotRetained = StateUnavailable
 
 
 class ConflictError(HoodieError):
@@ -199,7 +203,7 @@ CODES: dict[str, type[HoodieError]] = {
         HalfUpgraded,
         TableMismatch,
         OutOfOrder,
-        NotRetained,
+        StateUnavailable,
         ConflictError,
         TableBusy,
         LockTimeout,

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie.errors import HoodieError, NotRetained, TableError
+from hoodie.errors import HoodieError, StateUnavailable, TableError
 from hoodie.format.cdc import LOGGING_MODE, LoggingMode, record_schema
 from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import read_data_block
@@ -127,13 +127,13 @@ def test_what_is_gone_is_an_error(golden_tables: Path, tmp_path: Path) -> None:
     path = _copy(golden_tables, tmp_path)
     second, third = sorted({row[1] for row in changes(ask(path))})[1:]
     next(log for log in _logs(path) if second in log.name).unlink()
-    with pytest.raises(NotRetained, match=rf"commit {second} can't be told .*\.cdc is gone"):
+    with pytest.raises(StateUnavailable, match=rf"commit {second} can't be told .*\.cdc is gone"):
         ask(path)
     assert {row[0] for row in changes(ask(path, second))} == {"d"}
     properties.update(STORAGE, path, {LOGGING_MODE: "OP_KEY_ONLY"})
     for base in Path(path).glob(f"*/*_{second}.parquet"):
         base.unlink()
-    with pytest.raises(NotRetained, match=f"commit {third} can't be told"):
+    with pytest.raises(StateUnavailable, match=f"commit {third} can't be told"):
         ask(path, second)
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie.errors import ConfigError, NotRetained
+from hoodie.errors import ConfigError, StateUnavailable
 from tests.support.arrow import pc
 from tests.support.golden import COPY_ON_WRITE, FEATURES, MERGE_ON_READ
 from tests.support.properties import FAST
@@ -168,7 +168,7 @@ def test_what_apache_hudi_refuses_we_refuse(golden_tables: Path, name: str) -> N
         kind, *rest = question.split()
         options = {"as_of": rest[0]} if kind == "asof" else dict(item.split("=") for item in rest)
         with pytest.raises(
-            (ConfigError, NotRetained), match=r"before what the cleaner kept|keeps no meta columns"
+            (ConfigError, StateUnavailable), match=r"before what the cleaner kept|keeps no meta columns"
         ):
             hoodie.read_table(str(folder / "table"), **options)
 
@@ -213,5 +213,5 @@ def test_a_state_whose_files_are_gone_is_an_error(golden_tables: Path) -> None:
     """Where the cleaner keeps a number of versions, Hudi answers with no rows."""
     folder = _folder(golden_tables, "cow_clean_versions")
     assert _expected(folder, "asof_20261121001034071").num_rows == 0
-    with pytest.raises(NotRetained, match=r"before what the cleaner kept: .* is gone"):
+    with pytest.raises(StateUnavailable, match=r"before what the cleaner kept: .* is gone"):
         _ask(folder, "asof_20261121001034071")

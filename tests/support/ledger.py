@@ -24,7 +24,7 @@ class Ledger(CommitParticipant):
 
     def prepare(self, commit: Commit) -> None:
         deleted = {path: sorted(names) for path, names in sorted(commit.deleted.items())}
-        undone = sorted((info.time for info in commit.undone), key=REQUESTED.key)
+        undone = sorted((info.time for info in commit.rolled_back), key=REQUESTED.key)
         changes = {"deleted": deleted, "undone": undone}
         total = {"deleted": sum(map(len, deleted.values())), "undone": len(undone)}
         self._sweep(commit.table)

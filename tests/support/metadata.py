@@ -25,7 +25,7 @@ from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices, merged_slices
 from hoodie.write.participants.metadata.initialization import initial_records
-from hoodie.write.participants.metadata.registry import KEPT_PARTITIONS
+from hoodie.write.participants.metadata.registry import MAINTAINED_PARTITIONS
 from tests.support.record_index import misplaced
 
 #: of the records of a partition
@@ -94,7 +94,7 @@ def _index_differences(table: Table, metadata: MetadataTable) -> list[str]:
     every = {(partition, item.name) for partition in files for item in walked.files(partition)}
     there = {name for _, name in every}
     wrong: list[str] = []
-    for kept in KEPT_PARTITIONS:
+    for kept in MAINTAINED_PARTITIONS:
         if not kept.reads_footers or kept.partition.value not in metadata.partitions:
             continue
         stored = _stored(metadata, kept.partition)

@@ -71,12 +71,12 @@ def _first(reader: pa.RecordBatchReader, limit: int | None) -> tuple[pa.Table, i
     kept = []
     total = 0
     for batch in reader:
-        kept += _wanted(batch, limit, total)
+        kept += _limited(batch, limit, total)
         total += batch.num_rows
     return pa.Table.from_batches(kept, reader.schema), total
 
 
-def _wanted(batch: pa.RecordBatch, limit: int | None, before: int) -> list[pa.RecordBatch]:
+def _limited(batch: pa.RecordBatch, limit: int | None, before: int) -> list[pa.RecordBatch]:
     """What a limit leaves of a batch after so many rows. An empty slice would hold the batch in memory."""
     if limit is None:
         return [batch]
@@ -126,7 +126,7 @@ class _Saved:
     def write(self, reader: pa.RecordBatchReader, writer: pq.ParquetWriter) -> None:
         pending: list[pa.RecordBatch] = []
         for batch in reader:
-            pending += _wanted(batch, self.limit, self.total)
+            pending += _limited(batch, self.limit, self.total)
             self.total += batch.num_rows
             if sum(piece.num_rows for piece in pending) >= _ROW_GROUP:
                 self.saved += _write(writer, reader.schema, pending)

@@ -12,7 +12,7 @@ from hoodie.cli.output import Answer, grid
 from hoodie.errors import ConfigError
 from hoodie.format.java_properties import parse_properties
 from hoodie.progress import ProgressCallback, silent
-from hoodie.services.text import notes
+from hoodie.services.text import remarks
 from hoodie.source import Source
 from hoodie.source.target import target_schema
 from hoodie.text import plural, size, visible
@@ -63,7 +63,7 @@ def ingested(result: dict[str, Any]) -> str:
     """An IngestResult for people."""
     if result["status"] == "nothing_new":
         name = result["table"] or result["base_path"]
-        return "\n".join([f"Nothing new for {name}; nothing was written", *notes(result)])
+        return "\n".join([f"Nothing new for {name}; nothing was written", *remarks(result)])
     left = f", {plural(result['files_left'], 'file')} left to the next run" if result["files_left"] else ""
     taken = f"  of {plural(result['num_source_files'], 'new file')}, {size(result['source_bytes'])}{left}"
     bad = [f"  {plural(result['num_bad_rows'], 'bad row')} set aside"] if result["num_bad_rows"] else []
@@ -129,7 +129,7 @@ def summary(result: dict[str, Any]) -> str:
     ]
     if result["num_replaced"]:
         lines.append(f"  {plural(result['num_replaced'], 'file group')} replaced")
-    return "\n".join([*lines, *unmatched(result), *notes(result)])
+    return "\n".join([*lines, *unmatched(result), *remarks(result)])
 
 
 def _preview(result: dict[str, Any]) -> str:

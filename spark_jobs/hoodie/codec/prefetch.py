@@ -18,12 +18,12 @@ _T = TypeVar("_T")
 _END = object()
 
 
-def ahead(items: Iterator[_T]) -> Iterator[_T]:
+def prefetch(items: Iterator[_T]) -> Iterator[_T]:
     """The same items and errors; a thread makes the next one while the caller works on the last.
 
     Holds one item more. Closing it waits for the item that is being made.
     """
-    with ThreadPoolExecutor(1, thread_name_prefix="ahead") as pool:
+    with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as pool:
         coming = pool.submit(next, items, _END)
         while (item := coming.result()) is not _END:
             coming = pool.submit(next, items, _END)

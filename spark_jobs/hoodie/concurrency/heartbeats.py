@@ -82,7 +82,7 @@ class Heartbeats:
                     if self.alive(beat):
                         raise self._busy(beat)
                     self.remove(planned.time)
-                elif beat.shared and self.alive(beat) and not self._beside(beat):
+                elif beat.shared and self.alive(beat) and not self._compatible(beat):
                     raise self._busy_among_others(beat)
             with contextlib.suppress(AlreadyExists):
                 self._beat(planned.time)
@@ -101,7 +101,7 @@ class Heartbeats:
         for beat in heartbeats_of(self.storage, listing, own):
             if not self.alive(beat):
                 dead.append(beat)
-            elif self.alone or not (self._beside(beat) or self._goes_with(beat)):
+            elif self.alone or not (self._compatible(beat) or self._goes_with(beat)):
                 raise self._busy(beat)
         return dead
 
@@ -109,7 +109,7 @@ class Heartbeats:
         """Is it a service, which writers may run beside: of writers at once it has to take the lock."""
         return self.of_service(beat) and not self.shared
 
-    def _beside(self, beat: HeartbeatFile) -> bool:
+    def _compatible(self, beat: HeartbeatFile) -> bool:
         """Is it a writer that this one may run beside: one with the same lock. Apache Hudi's say nothing.
         Raises ConfigError for one with another lock.
         """

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 FOLDER = f"{META_FOLDER}/.aux/waiting"
 _SHORTEST_S, _LONGEST_S = 0.02, 1.0
-#: a free table waits so long for each one that is ahead
+#: a free table waits so long for each earlier one
 _GRACE_S = 5.0
 _REPORT_S = 30.0
 
@@ -115,8 +115,8 @@ class Queue:
                 look()
             except ConflictError as error:
                 busy = error
-            ahead = ticket.ahead()  # after the look: who came while the table was in use is among them
-            if busy is None and time.monotonic() - free >= _GRACE_S * len(ahead):
+            earlier = ticket.earlier()  # after the look: who came while the table was in use is among them
+            if busy is None and time.monotonic() - free >= _GRACE_S * len(earlier):
                 try:
                     return attempt()
                 except ConflictError as error:
@@ -124,22 +124,22 @@ class Queue:
             if busy is not None:
                 free = time.monotonic()
             holder = "the table is free" if busy is None else _holder(busy)
-            if (ahead, holder) != seen:  # the table is in use: look again soon
-                seen, short, free = (ahead, holder), _SHORTEST_S, time.monotonic()
+            if (earlier, holder) != seen:  # the table is in use: look again soon
+                seen, short, free = (earlier, holder), _SHORTEST_S, time.monotonic()
             waited = time.monotonic() - started
             left = self.wait_ms / 1000 - waited
             if left <= 0:
-                raise self._too_long(busy, holder, ahead) from busy
+                raise self._too_long(busy, holder, earlier) from busy
             if waited - reported >= _REPORT_S:
                 reported = waited
-                self.progress("wait", f"{holder}; {len(ahead)} go first; waited {waited:.0f} s")
+                self.progress("wait", f"{holder}; {len(earlier)} go first; waited {waited:.0f} s")
             time.sleep(min(left, short * random.uniform(0.5, 1.5)))
             short = min(_LONGEST_S, short * 1.5)
 
-    def _too_long(self, busy: ConflictError | None, holder: str, ahead: list[str]) -> TableBusy:
+    def _too_long(self, busy: ConflictError | None, holder: str, earlier: list[str]) -> TableBusy:
         path = self.table.base_path
         return TableBusy(
-            f"{path} was not free within {self.wait_ms / 1000:g} s: {holder}, and {len(ahead)} go "
+            f"{path} was not free within {self.wait_ms / 1000:g} s: {holder}, and {len(earlier)} go "
             f"first. Give more time by {WAIT_MS.name}, or start fewer writers at once",
             **{**(busy.values if busy else {}), "path": path, "waited_ms": self.wait_ms},
         )
@@ -162,7 +162,7 @@ class Ticket:
         self._name = f"{rank.value}{arrival:013d}{random.randrange(10**6):06d}"
         self._beat: Heartbeat | None = None
 
-    def ahead(self) -> list[str]:
+    def earlier(self) -> list[str]:
         """The tickets of those that go first. A ticket that was lost is taken again, in its old place."""
         live = self._queue.waiting()
         if self._name not in live:

@@ -238,8 +238,8 @@ class BloomFilter:
         """
         hashes = keys if isinstance(keys, KeyHashes) else KeyHashes(keys)
         result = np.zeros(len(hashes), np.bool_)
-        for hits in self._hits(hashes, where):
-            result[hits] = True
+        for matches in self._matches(hashes, where):
+            result[matches] = True
         return result
 
     def any_might_contain(self, keys: Keys | KeyHashes, where: BoolArray | None = None) -> bool:
@@ -248,9 +248,9 @@ class BloomFilter:
         Asks blocks of 64, 2048 and then 65536 keys and stops after the first that has one.
         """
         hashes = keys if isinstance(keys, KeyHashes) else KeyHashes(keys)
-        return any(hits.size for hits in self._hits(hashes, where))
+        return any(matches.size for matches in self._matches(hashes, where))
 
-    def _hits(self, hashes: KeyHashes, where: BoolArray | None) -> Iterator[IndexArray]:
+    def _matches(self, hashes: KeyHashes, where: BoolArray | None) -> Iterator[IndexArray]:
         """Yield, per block and row, the places of the keys that the row may hold."""
         probes = self._probes()
         for start, chain in hashes.blocks():
@@ -419,8 +419,8 @@ def _members(chain: HashChain, asked: IndexArray | None, probe: Probe, size: Blo
             chain, alive = chain.take(alive, number), None
         hashes = chain.round(number)
         # nonzero of a boolean array is ten times faster than of bytes
-        hits = np.flatnonzero(probe(size.positions(hashes if alive is None else hashes[alive])))
-        alive = hits if alive is None else alive[hits]
+        matches = np.flatnonzero(probe(size.positions(hashes if alive is None else hashes[alive])))
+        alive = matches if alive is None else alive[matches]
         if not alive.size:
             return alive
     assert alive is not None

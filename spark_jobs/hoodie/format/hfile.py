@@ -58,7 +58,7 @@ class Query(ABC):
     """Keys that are wanted. Cells come sorted, and are given sorted."""
 
     @abstractmethod
-    def hits(self, firsts: Sequence[bytes], limit: bytes | None) -> Iterator[tuple[int, Query]]:
+    def matching_blocks(self, firsts: Sequence[bytes], limit: bytes | None) -> Iterator[tuple[int, Query]]:
         """(number of a block, what is wanted of it), in order. Block i holds keys from `firsts[i]` to before
         that of the next one; the last one to before `limit`.
         """
@@ -81,7 +81,7 @@ class Keys(Query):
         made._keys = keys
         return made
 
-    def hits(self, firsts: Sequence[bytes], limit: bytes | None) -> Iterator[tuple[int, Query]]:
+    def matching_blocks(self, firsts: Sequence[bytes], limit: bytes | None) -> Iterator[tuple[int, Query]]:
         keys = self._keys
         at = _count_before(keys, firsts[0]) if firsts else len(keys)
         while at < len(keys):
@@ -115,7 +115,7 @@ class Ranges(Query):
     def of_prefixes(cls, prefixes: Iterable[bytes]) -> Ranges:
         return cls((prefix, _behind(prefix)) for prefix in prefixes)
 
-    def hits(self, firsts: Sequence[bytes], limit: bytes | None) -> Iterator[tuple[int, Query]]:
+    def matching_blocks(self, firsts: Sequence[bytes], limit: bytes | None) -> Iterator[tuple[int, Query]]:
         last, ranges = -1, list[Range]()
         for start, stop in self._ranges:
             first = max(0, bisect_right(firsts, start) - 1)
@@ -363,21 +363,21 @@ class HFileReader:
 
     def _look_up(self, query: Query) -> Iterator[pa.RecordBatch]:
         with self._refusing():
-            hits = self._hits(query, self._root, None, self._trailer.levels)
-            for group in _neighbours(hits):
+            matching = self._matching_blocks(query, self._root, None, self._trailer.levels)
+            for group in _neighbours(matching):
                 yield from self._cells(group)
 
-    def _hits(
+    def _matching_blocks(
         self, query: Query, entries: list[IndexEntry], limit: bytes | None, levels: int
     ) -> Iterator[_Hit]:
         firsts = [entry.key for entry in entries]
-        for number, wanted in query.hits(firsts, limit):
+        for number, wanted in query.matching_blocks(firsts, limit):
             behind = end_of(firsts, number, limit)
             if levels == 1:
                 yield entries[number], behind, wanted
             else:
                 below = self._index(entries[number], behind, levels - 1)
-                yield from self._hits(wanted, below, behind, levels - 1)
+                yield from self._matching_blocks(wanted, below, behind, levels - 1)
 
     def _index(self, entry: IndexEntry, behind: bytes | None, levels: int) -> list[IndexEntry]:
         """The entries of an index, which is a leaf where `levels` is 1."""

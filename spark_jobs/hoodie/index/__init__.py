@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hoodie.config.key import Config
@@ -46,11 +47,19 @@ class Index(ABC):
     by_slice: ClassVar[bool] = False
 
     @property
-    def moves(self) -> bool:
+    def updates_partition_path(self) -> bool:
         """With the scope TABLE: does a record move whose partition path has changed? Else its row is written
         where it is stored, whatever the partition path that it brings.
         """
         return True
+
+    #: the earlier name; a class that defines it defines `updates_partition_path`
+    moves: Any = property(attrgetter("updates_partition_path"))
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        if "moves" in vars(cls):
+            setattr(cls, "updates_partition_path", vars(cls)["moves"])  # noqa: B010  mypy knows a property
 
     def for_write(self, table: Table, config: Config) -> Index:
         """The index for one write of a table that has commits, before anything else is asked of it: what

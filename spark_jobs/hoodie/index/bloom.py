@@ -113,5 +113,5 @@ class GlobalBloomIndex(BloomIndex):
         )
 
     @property
-    def moves(self) -> bool:
+    def updates_partition_path(self) -> bool:
         return self.update_partition_path

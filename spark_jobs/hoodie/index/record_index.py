@@ -52,7 +52,7 @@ class RecordIndex(Index):
         return cls(config[RECORD_INDEX_MOVES], asked)
 
     @property
-    def moves(self) -> bool:
+    def updates_partition_path(self) -> bool:
         return self.update_partition_path
 
     @property

@@ -38,5 +38,5 @@ class GlobalSimpleIndex(SimpleIndex):
         return cls(config[SIMPLE_MOVES])
 
     @property
-    def moves(self) -> bool:
+    def updates_partition_path(self) -> bool:
         return self.update_partition_path

@@ -59,7 +59,7 @@ def shown_blocks(data: Timeline, metadata: Timeline, view: TimelineView, storage
     valid.update(instant.time for instant in own if _is_own(instant.time))
     undoing = data.filter((Action.ROLLBACK, Action.RESTORE), completed=True)
     for instant in data.after(REQUESTED.first(valid) or NEW_TABLE, undoing):
-        valid.update(_undone(data, instant, storage))
+        valid.update(_rolled_back(data, instant, storage))
     valid.update(item.time for item in metadata.filter((Action.ROLLBACK, Action.RESTORE), completed=True))
     return replace(view, committed=frozenset(filter(view.shows, valid)), first_time=None)
 
@@ -113,7 +113,7 @@ def _is_own(time: InstantTime) -> bool:
     return suffix in _OWN or is_making(time)
 
 
-def _undone(timeline: Timeline, instant: Instant, storage: Storage) -> Iterable[InstantTime]:
+def _rolled_back(timeline: Timeline, instant: Instant, storage: Storage) -> Iterable[InstantTime]:
     """The instants that a rollback or a restore took back; none of one that was archived meanwhile."""
     try:
         found = timeline.read(instant, storage)

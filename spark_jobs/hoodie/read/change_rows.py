@@ -45,7 +45,7 @@ _WRITTEN = (COMMIT_TIME, COMMIT_SEQNO, RECORD_KEY)
 
 def change_tables(view: ChangeView, storage: Storage, change: Change) -> Iterator[pa.Table]:
     """The rows of one change. Raises TableError for files that contradict each other or can't be read,
-    NotRetained for those that were cleaned since the view was made.
+    StateUnavailable for those that were cleaned since the view was made.
     """
     try:
         yield from _tables(_Reader(view, storage, change), change)

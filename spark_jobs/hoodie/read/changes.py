@@ -118,7 +118,7 @@ class ChangeView:
     def load(cls, table: Table, query: Query, config: Config) -> ChangeView:
         """Lists the partitions that the commits wrote to.
 
-        Raises ConfigError for a table without a change log or without meta columns, NotRetained where
+        Raises ConfigError for a table without a change log or without meta columns, StateUnavailable where
         commits of the span are archived or files that they are told by are cleaned, TableBusy as an
         incremental query, TableError for commits that contradict themselves.
         """

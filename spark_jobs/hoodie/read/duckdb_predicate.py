@@ -133,7 +133,7 @@ def _operator(type_: str, children: Sequence[Json], depth: int) -> Node:
 
 
 def _function(item: Json) -> Node:
-    name, arguments = _called(item)
+    name, arguments = _call(item)
     if name not in ("~~", "!~~", "like", "starts_with", "prefix", "^@"):
         return condition(_expression(item))
     value, pattern = _expression(arguments[0]), _expression(arguments[1])
@@ -155,7 +155,7 @@ def _expression(item: Json) -> Expression:
         return _cast(item)
     if kind != "FUNCTION":
         raise _Unknown
-    name, arguments = _called(item)
+    name, arguments = _call(item)
     if name in _PARTS and len(arguments) == 1:
         return Call(_PARTS[name], _expression(arguments[0]))
     values = [_expression(argument) for argument in arguments]
@@ -168,7 +168,7 @@ def _column(path: Sequence[str]) -> Column:
     return Column(tuple(path))
 
 
-def _called(item: Json) -> tuple[str, list[Json]]:
+def _call(item: Json) -> tuple[str, list[Json]]:
     """A function's name and arguments, of DuckDB 1 or 2."""
     elsewhere = item.get("schema") not in ("", "main") or item.get("catalog")
     if elsewhere or item.get("filter") or item.get("distinct"):

@@ -80,8 +80,8 @@ def explain(
         *(_step(step.name, step.dropped) for step in view.steps),
         _step(PARQUET, view.slices, left),
     ]
-    files, size = _counted(everything.slices)
-    read_files, read_size = _counted(left)
+    files, size = _totals(everything.slices)
+    read_files, read_size = _totals(left)
     return ReadExplanation(
         table=everything.props.name,
         base_path=table.base_path,
@@ -102,11 +102,11 @@ def explain(
 
 
 def _step(name: str, before: Collection[FileSlice], left: Collection[FileSlice] = ()) -> ReadStep:
-    (files, size), (left_files, left_size) = _counted(before), _counted(left)
+    (files, size), (left_files, left_size) = _totals(before), _totals(left)
     return ReadStep(step=name, files=files - left_files, bytes=size - left_size)
 
 
-def _counted(slices: Iterable[FileSlice]) -> tuple[int, int]:
+def _totals(slices: Iterable[FileSlice]) -> tuple[int, int]:
     """(files, bytes)"""
     counts = [((item.base is not None) + len(item.logs), item.size) for item in slices]
     return sum(files for files, _ in counts), sum(size for _, size in counts)

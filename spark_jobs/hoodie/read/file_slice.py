@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from hoodie.codec.prefetch import ahead
+from hoodie.codec.prefetch import prefetch
 from hoodie.engine.packing import together
 from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
 from hoodie.format.internal_schema import stored_batches
@@ -161,12 +161,12 @@ class SliceReader:
                 reader = self._open(base)
                 if self._groups is not None and not base.skeleton:
                     reader.keep(self._groups)
-                yield from ahead(self._stored(reader, self._names))
+                yield from prefetch(self._stored(reader, self._names))
             return
         log = merged_log(self._storage, self.scan, self._context, self._names)
         self._parts = self._stack.enter_context(log).parts
         if base is not None:
-            yield from ahead(self._merged(self._open(base)))
+            yield from prefetch(self._merged(self._open(base)))
 
     def inserted(self) -> Iterator[pa.Table]:
         """The rows that only the logs have; to be called when `stored` is through."""
@@ -197,17 +197,17 @@ class SliceReader:
                 if merged is None:
                     break
                 start += stored.num_rows
-                yield self._counted(merged)
+                yield self._add_counts(merged)
         if start == reader.rows:
             return
         at = 0
-        for stored in ahead(self._stored(reader, [name for name in schema.names if name in wanted])):
+        for stored in prefetch(self._stored(reader, [name for name in schema.names if name in wanted])):
             first, at = at, at + stored.num_rows
             if first >= start:
                 matches = places.between(first, at)
-                yield self._counted(merge_batch(merger, merged_by, stored, matches, parts))
+                yield self._add_counts(merge_batch(merger, merged_by, stored, matches, parts))
 
-    def _counted(self, merged: Merged) -> pa.Table:
+    def _add_counts(self, merged: Merged) -> pa.Table:
         self.updates += merged.updates
         self.deletes += merged.deletes
         return merged.rows.select(self._names)

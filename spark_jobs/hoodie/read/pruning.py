@@ -169,7 +169,7 @@ def possible_slices(
     and a clustering than the files that it replaces.
     """
 
-    def kept(item: FileSlice, more: Mapping[Path, Bounds]) -> bool:
+    def may_match(item: FileSlice, more: Mapping[Path, Bounds]) -> bool:
         newest: dict[Path, Bounds] = {}
         if item.base is not None and not item.logs:
             newest[COMMIT_TIME,] = Bounds(None, str(item.base.instant))
@@ -179,7 +179,7 @@ def possible_slices(
 
     if bounds is None:
         bounds = [{} for _ in slices]
-    return [item for item, more in zip(slices, bounds, strict=True) if kept(item, more)]
+    return [item for item, more in zip(slices, bounds, strict=True) if may_match(item, more)]
 
 
 def row_groups(node: Node, path_columns: PathColumns, item: FileSlice, footer: pq.FileMetaData) -> list[int]:

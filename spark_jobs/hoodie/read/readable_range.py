@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hoodie.codec.avro import read_record
-from hoodie.errors import NotRetained, TableBusy
+from hoodie.errors import StateUnavailable, TableBusy
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.query import EARLIEST
 from hoodie.read.settings import HOLES_POLICY, Holes
@@ -84,7 +84,7 @@ class FileHistory:
         return {partition for partition, _ in self.needs}
 
     def check(self, listed: Mapping[str, Sequence[FileInfo]]) -> None:
-        """NotRetained where a file is not in the listings by partition; others are not looked at."""
+        """StateUnavailable where a file is not in the listings by partition; others are not looked at."""
         found = {partition: self._files(items) for partition, items in listed.items()}
         for (partition, file_id), need in self.needs.items():
             if partition not in found:
@@ -113,8 +113,10 @@ class FileHistory:
         return found
 
 
-def gone(text: str, **values: str) -> NotRetained:
-    return NotRetained(f"{text}. Ask for a later time, or keep more next time (hoodie.cleaner.*)", **values)
+def gone(text: str, **values: str) -> StateUnavailable:
+    return StateUnavailable(
+        f"{text}. Ask for a later time, or keep more next time (hoodie.cleaner.*)", **values
+    )
 
 
 def needs_as_of(
@@ -205,8 +207,8 @@ def file_history(table: Table, name: str, time: InstantTime, groups: Groups | No
 
     `name` is the option that asked for it. With `groups` only these file groups have to be whole, which
     commits on the active timeline wrote. A savepoint's state is what the savepoint names, and the commits
-    after it where none of them is archived. NotRetained, which says from when on the table is whole, where it
-    is known not to be so at that time.
+    after it where none of them is archived. StateUnavailable, which says from when on the table is whole,
+    where it is known not to be so at that time.
     """
     timeline, storage = table.timeline, table.storage
     past = FileHistory(name, time, slicing=slicing_of(timeline))
@@ -214,7 +216,7 @@ def file_history(table: Table, name: str, time: InstantTime, groups: Groups | No
     if not commits or REQUESTED.since(time, commits[-1]):
         return past
     if REQUESTED.before(time, commits[0]):
-        raise NotRetained(
+        raise StateUnavailable(
             f"{name} {time} is before the table's active timeline, which begins with commit {commits[0]}; "
             "ask for that time or a later one",
             **{name: time, "earliest": commits[0]},
@@ -254,7 +256,7 @@ def _planned_names(plans: Iterable[CleanPlan]) -> frozenset[str]:
 
 
 def _check_hole(table: Table, past: FileHistory, commit: InstantTime) -> None:
-    """NotRetained where commits between a savepoint's and the time are archived.
+    """StateUnavailable where commits between a savepoint's and the time are archived.
 
     A savepoint keeps its commit on the active timeline, when later ones have left it.
     """
@@ -264,7 +266,7 @@ def _check_hole(table: Table, past: FileHistory, commit: InstantTime) -> None:
         return
     archived = table.archive.instants()
     if any(item.action in COMMIT_ACTIONS for item in timeline.between(commit, past.time, archived)):
-        raise NotRetained(
+        raise StateUnavailable(
             f"{past.name} {past.time} is between the savepoint of {commit} and the table's active timeline, "
             f"which begins with commit {first}; ask for {commit}, or for {first} or a later time",
             **{past.name: past.time, "earliest": first},
@@ -283,12 +285,12 @@ def _savepoint_needs(savepoint: SavepointMetadata) -> dict[tuple[str, str], Need
 
 
 def check_begin(table: Table, begin: InstantTime) -> None:
-    """NotRetained when commits later than `begin` are archived: what they wrote isn't known any more."""
+    """StateUnavailable when commits later than `begin` are archived: what they wrote isn't known any more."""
     commits = table.timeline.commits()
     if not begin or not commits or not commits[0].is_after(begin):
         return
     if table.archive.files():
-        raise NotRetained(
+        raise StateUnavailable(
             f"begin {begin} is before the table's active timeline, which begins with commit "
             f"{commits[0].time}; older commits are archived. Take begin={EARLIEST} for all rows, or a later "
             "instant",
@@ -298,7 +300,7 @@ def check_begin(table: Table, begin: InstantTime) -> None:
 
 
 def check_known_since(table: Table, begin: InstantTime, end: InstantTime) -> None:
-    """NotRetained when a commit in (begin, end] is archived: what it changed isn't known any more.
+    """StateUnavailable when a commit in (begin, end] is archived: what it changed isn't known any more.
 
     Reads the archive only where `begin` is before the active timeline.
     """
@@ -314,7 +316,7 @@ def check_known_since(table: Table, begin: InstantTime, end: InstantTime) -> Non
     ]
     newest = REQUESTED.last(lost)
     if newest is not None:
-        raise NotRetained(
+        raise StateUnavailable(
             f"begin {begin or EARLIEST} is before what is known of the table's changes: commits up to "
             f"{newest} are archived, and the active timeline begins with {first}. Take begin={newest} or a "
             "later instant, or keep more commits next time (hoodie.keep.min.commits)",

@@ -196,10 +196,10 @@ class _Reader:
         if literal is not None:
             return literal
         if len(tokens) > 2 and first.kind == "name" and _wrapped(tokens[1:]):
-            return self._called(first.text, tokens[2:-1], depth)
+            return self._call(first.text, tokens[2:-1], depth)
         return _column(tokens)
 
-    def _called(self, name: str, inner: Tokens, depth: int) -> Expression:
+    def _call(self, name: str, inner: Tokens, depth: int) -> Expression:
         if name in ("cast", "try_cast"):
             value, kind = _split(inner, "as")
             if len(kind) != 1 or kind[0].kind != "name":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from hoodie.errors import NotRetained
+from hoodie.errors import StateUnavailable
 from hoodie.format.names import join
 from hoodie.metadata.queries import MetadataTableUnavailable
 from hoodie.metadata.table import MetadataTable
@@ -76,7 +76,7 @@ def agreeing(metadata: MetadataTable | None) -> Iterator[None]:
     """Takes what is missing of a table's past for a fault of the metadata table, if that was asked."""
     try:
         yield
-    except NotRetained as error:
+    except StateUnavailable as error:
         if metadata is None:
             raise
         raise MetadataTableUnavailable(error.message) from None

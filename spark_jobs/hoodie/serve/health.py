@@ -87,16 +87,16 @@ def health(table: ShownTable, summaries: Summaries) -> dict[str, Any]:
     pending = [show(table, timeline, summaries, item, beats).to_dict() for item in timeline.pending()]
     waiting = instants.waiting(table, beats.values())
     fresh = Freshness.of(table, timeline, summaries)
-    undone = _recent_rollbacks(table, timeline, summaries)
+    rolled_back = _recent_rollbacks(table, timeline, summaries)
     findings = [finding for finding in glance(table.table) if finding.status != OK]
-    level, reasons = _judged(pending, fresh, undone, findings, len(waiting))
+    level, reasons = _judged(pending, fresh, rolled_back, findings, len(waiting))
     return {
         "table": table.to_dict(),
         "level": level,
         "reasons": reasons,
         "last_write": fresh.to_dict(),
         "pending": pending,
-        "rolled_back": undone,
+        "rolled_back": rolled_back,
         "waiting": waiting,
         "findings": [finding.to_dict() for finding in findings],
     }
@@ -118,7 +118,7 @@ def _recent_rollbacks(table: ShownTable, timeline: Timeline, summaries: Summarie
         completed = timeline.completion_of(instant)
         if completed is None or table.now_ms - completed > _DAY_MS:
             break
-        what = summaries.undone(table, timeline, instant) or {}
+        what = summaries.rolled_back(table, timeline, instant) or {}
         found.append(
             {"instant": instant.time, "start_ms": wall_millis(instant.time), "taken_back": dict(what)}
         )
@@ -128,7 +128,7 @@ def _recent_rollbacks(table: ShownTable, timeline: Timeline, summaries: Summarie
 def _judged(
     pending: list[dict[str, Any]],
     fresh: Freshness,
-    undone: list[dict[str, Any]],
+    rolled_back: list[dict[str, Any]],
     findings: list[Finding],
     waiting: int,
 ) -> tuple[int, list[str]]:
@@ -143,7 +143,7 @@ def _judged(
         (2, ["no write for longer than usual"] if fresh.late else []),
         (2, [finding.text for finding in others if finding.status == WARNING]),
         (1, [f"{waiting} {'job waits' if waiting == 1 else 'jobs wait'}"] if waiting else []),
-        (1, [f"{len(undone)} rolled back in 24 h"] if undone else []),
+        (1, [f"{len(rolled_back)} rolled back in 24 h"] if rolled_back else []),
     ]
     level = max((weight for weight, texts in weighed if texts), default=0)
     return level, [text for _, texts in weighed for text in texts]

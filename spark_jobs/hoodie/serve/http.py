@@ -88,11 +88,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, reply: Reply, with_body: bool) -> None:
         """A browser that went elsewhere meanwhile is no error."""
         try:
-            self._sent(reply, with_body)
+            self._write(reply, with_body)
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
 
-    def _sent(self, reply: Reply, with_body: bool) -> None:
+    def _write(self, reply: Reply, with_body: bool) -> None:
         self.send_response(reply.status)
         for name, text in reply.headers.items():
             self.send_header(name, text)

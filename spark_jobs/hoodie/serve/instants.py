@@ -36,7 +36,7 @@ from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.timeline.tokens import TaskRun
 
 
-def taken_back(data: bytes) -> dict[str, Any] | None:
+def rolled_back_instant(data: bytes) -> dict[str, Any] | None:
     """The instant, and, where the file says it, its rows and its task run. None where it can't be read, such
     as that of Apache Hudi without fastavro.
     """
@@ -141,8 +141,8 @@ class ShownInstant:
 
     `status` is completed, running (its writer's heart beats), failed (it has stopped beating), scheduled (a
     plan that waits) or open (unfinished, without a sign of its process: it failed, or Apache Hudi writes
-    without a heartbeat). `details` are a commit's, `run` the task's of an unfinished one, `undone` what a
-    rollback took back.
+    without a heartbeat). `details` are a commit's, `run` the task's of an unfinished one, `rolled_back` what
+    a rollback took back.
     """
 
     instant: Instant
@@ -154,7 +154,7 @@ class ShownInstant:
     service: bool = False
     archived: bool = False
     run: TaskRun | None = None
-    undone: Mapping[str, Any] | None = None
+    rolled_back: Mapping[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         out: dict[str, Any] = {
@@ -178,8 +178,8 @@ class ShownInstant:
             out["run"] = vars(run) if run is not None else None
         if self.beat is not None:
             out["writer"] = described(self.beat)
-        if self.undone is not None:
-            out["taken_back"] = dict(self.undone)
+        if self.rolled_back is not None:
+            out["taken_back"] = dict(self.rolled_back)
         return out
 
     def _lengths(self) -> dict[str, int | None]:
@@ -215,12 +215,14 @@ class Summaries:
         key = (table.base_path, instant, timeline.changed_ms(instant))
         return self._once(key, lambda: timeline.details(instant, table.storage))
 
-    def undone(self, table: ShownTable, timeline: Timeline, instant: Instant) -> Mapping[str, Any] | None:
+    def rolled_back(
+        self, table: ShownTable, timeline: Timeline, instant: Instant
+    ) -> Mapping[str, Any] | None:
         """What a completed rollback took back; None while it can't be read."""
         if not instant.completed or instant.action is not Action.ROLLBACK:
             return None
         key = (table.base_path, instant, timeline.changed_ms(instant))
-        return self._once(key, lambda: taken_back(table.storage.read(timeline.path(instant))))
+        return self._once(key, lambda: rolled_back_instant(table.storage.read(timeline.path(instant))))
 
     def _once(self, key: Hashable, read: Callable[[], T | None]) -> T | None:
         with self._lock:
@@ -345,7 +347,7 @@ def show(
         beat,
         service=rewrites or instant.action in _PLANNED or (details is not None and details.is_service),
         run=None if instant.completed else _run(table, timeline, instant, beat),
-        undone=summaries.undone(table, timeline, instant),
+        rolled_back=summaries.rolled_back(table, timeline, instant),
     )
 
 

@@ -184,7 +184,7 @@ class PlannedService(ABC, Generic[P, E]):
     def _plan_only(self, mode: str, instant: InstantTime | None, done: ServiceRun[P, E]) -> None:
         """The plans that would be executed, and the one that would be made now."""
         if mode != "schedule":
-            found, done.reason = self._wanted(instant)
+            found, done.reason = self._plans_to_execute(instant)
             plans = {item.time: self.read_plan(item) for item in found}
             done.planned = {time: plan for time, plan in plans.items() if plan is not None}
         if mode != "execute":
@@ -195,7 +195,7 @@ class PlannedService(ABC, Generic[P, E]):
 
     def _run(self, mode: str, instant: InstantTime | None, done: ServiceRun[P, E]) -> None:
         if mode != "schedule":
-            found, done.reason = self._wanted(instant)
+            found, done.reason = self._plans_to_execute(instant)
             self._execute(found, done)
         if mode != "execute":
             done.scheduled = self.schedule()
@@ -230,7 +230,7 @@ class PlannedService(ABC, Generic[P, E]):
                 due = DuePlan(None, transaction.hindrance)
             return ScheduledPlan(due=due, instant=instant)
 
-    def _wanted(self, instant: InstantTime | None) -> tuple[list[Instant], str]:
+    def _plans_to_execute(self, instant: InstantTime | None) -> tuple[list[Instant], str]:
         """The pending plans, or that of `instant`, and the reason where nothing comes of them. Raises
         ConfigError for an instant that is no plan.
         """

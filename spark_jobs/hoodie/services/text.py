@@ -16,7 +16,7 @@ def planned_files(files: dict[str, list[str]], service: str) -> list[str]:
     return lines
 
 
-def notes(result: dict[str, Any]) -> list[str]:
+def remarks(result: dict[str, Any]) -> list[str]:
     lines: list[str] = []
     if result["rolled_back"]:
         lines.append(f"  failed writes rolled back first: {', '.join(result['rolled_back'])}")

@@ -383,13 +383,13 @@ class JsonFile(TextFile):
         united = pa.unify_schemas(own, promote_options="permissive")
         names = tuple(dict.fromkeys(name for schema in found for name in schema.names))
 
-        def wanted(name: str) -> pa.DataType:
+        def type_of(name: str) -> pa.DataType:
             if name not in types:
                 return cast(pa.DataType, united.field(name).type)
             seen = [part.field(name).type for part in parts if name in part.names]
             return cast(pa.DataType, grown(types[name], seen, _as_text))
 
-        return replace(self, names=names, types=tuple(map(wanted, names)))
+        return replace(self, names=names, types=tuple(map(type_of, names)))
 
     def agreed(self, files: list[TextFile]) -> list[TextFile]:
         """What has nulls alone in one file has the type of the others, or text."""

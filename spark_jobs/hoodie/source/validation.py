@@ -187,10 +187,10 @@ def _records(source: Source, required: Required, bad: BadRows) -> Stream:
             for error, text in zip(problems.values(), texts, strict=True):
                 bad.add(file.path, None, text, error)
     rows_ = record_rows(files)
-    return Stream(rows_.schema, tuple(partial(_kept, part, required) for part in rows_.parts))
+    return Stream(rows_.schema, tuple(partial(_valid_rows, part, required) for part in rows_.parts))
 
 
-def _kept(part: Callable[[], Iterator[pa.RecordBatch]], required: Required) -> Iterator[pa.RecordBatch]:
+def _valid_rows(part: Callable[[], Iterator[pa.RecordBatch]], required: Required) -> Iterator[pa.RecordBatch]:
     for batch in part():
         rows = pa.Table.from_batches([batch])
         if lacking := [number for number, _ in required.problems(rows)]:

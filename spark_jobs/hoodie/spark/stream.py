@@ -26,7 +26,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from hoodie.errors import ConfigError, JobError, NotRetained, TableError
+from hoodie.errors import ConfigError, JobError, StateUnavailable, TableError
 from hoodie.read.query import Query, QueryType
 from hoodie.read.readable_range import check_begin, last_before_pending
 from hoodie.read.settings import HOLES_POLICY, Holes
@@ -63,14 +63,14 @@ def latest(
 
 
 def batch(stream: StreamReading, start: InstantTime, end: InstantTime) -> Reading:
-    """The incremental query of the rows after `start` up to `end`. Raises NotRetained where commits between
-    them are archived, TableError where the commit `end` is gone.
+    """The incremental query of the rows after `start` up to `end`. Raises StateUnavailable where commits
+    between them are archived, TableError where the commit `end` is gone.
     """
     table = stream.reading.table()
     try:
         check_begin(table, start)
-    except NotRetained as error:
-        raise NotRetained(
+    except StateUnavailable as error:
+        raise StateUnavailable(
             f"{error.message}. A stream begins anew with another checkpointLocation and the option {START}",
             **error.values,
         ) from None

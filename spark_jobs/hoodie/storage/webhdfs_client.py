@@ -196,13 +196,13 @@ class Client:
         reused = None if request.once else self._taken(server)
         if reused is not None:
             try:
-                return self._told(request, server, reused, url)
+                return self._exchange(request, server, reused, url)
             except Failure as failed:
                 if not isinstance(failed.__cause__, _CLOSED):
                     raise
-        return self._told(request, server, self._connect(request, server, data=False), url)
+        return self._exchange(request, server, self._connect(request, server, data=False), url)
 
-    def _told(
+    def _exchange(
         self, request: Request, server: str, connection: http.client.HTTPConnection, url: str
     ) -> tuple[str, bytes]:
         keep = False

@@ -66,13 +66,13 @@ def audit(table: Table) -> Audit:
     known = {item.file.path for item in lost}
     kept = [
         (instant, what, join(partition, name))
-        for instant, what, partition, name in _kept(timeline, storage)
+        for instant, what, partition, name in _referenced_files(timeline, storage)
         if name not in sizes(partition) and join(partition, name) not in known
     ]
     return Audit(len(named), lost, committed.undeleted(older), kept)
 
 
-def _kept(timeline: Timeline, storage: Storage) -> Iterator[tuple[Instant, str, str, str]]:
+def _referenced_files(timeline: Timeline, storage: Storage) -> Iterator[tuple[Instant, str, str, str]]:
     """(instant, what it is, partition, name) of the files that savepoints keep and pending plans read."""
     for instant in timeline.filter([Action.SAVEPOINT], completed=True):
         saved = SavepointMetadata.from_bytes(timeline.read(instant, storage))

@@ -37,9 +37,12 @@ class Commit:
         return deleted_files(self.metadata)
 
     @property
-    def undone(self) -> tuple[InstantInfo, ...]:
+    def rolled_back(self) -> tuple[InstantInfo, ...]:
         """The instants that a rollback or a restore took back."""
         return instants_rolled_back(self.metadata)
+
+    #: the earlier name
+    undone = rolled_back
 
 
 class CommitParticipant:

@@ -301,14 +301,14 @@ class CommitMetadata:
     @property
     def num_missing(self) -> int:
         """Rows of a delete whose key was not there; 0 where the commit does not say."""
-        return self._told(MISSING_KEY)
+        return self._count(MISSING_KEY)
 
     @property
     def num_dropped(self) -> int:
         """Rows of an insert that were left out, as their key was there; 0 where the commit does not say."""
-        return self._told(DROPPED_KEY)
+        return self._count(DROPPED_KEY)
 
-    def _told(self, key: str) -> int:
+    def _count(self, key: str) -> int:
         text = self.extra_metadata.get(key) or ""
         return int(text) if text.isdecimal() else 0
 

@@ -81,10 +81,10 @@ class TokenStore:
         for damaged commits and files that may have had it.
         """
         timeline = self._timeline
-        kept = self._kept(token)
+        stored = self._stored(token)
         missed = False
         for instant in reversed(timeline.commits()):
-            if kept is not None and REQUESTED.until(instant.time, kept.instant):
+            if stored is not None and REQUESTED.until(instant.time, stored.instant):
                 break
             data = self._read(instant)
             missed = missed or data is None
@@ -94,7 +94,7 @@ class TokenStore:
             if found is not None and found.token == token:
                 return found
         # a commit that was archived meanwhile may have had it
-        return TokenStore(timeline, self._storage)._kept(token) if missed else kept
+        return TokenStore(timeline, self._storage)._stored(token) if missed else stored
 
     def later(self, token: str, partitions: Iterable[str]) -> LaterCommit | None:
         """A commit of a later data interval of the token's task, whatever its map index, that wrote to one
@@ -162,7 +162,7 @@ class TokenStore:
     def _earlier(self) -> list[str]:
         return sorted(name for name in self._names if _EARLIER.fullmatch(name))
 
-    def _kept(self, token: str) -> TokenCommit | None:
+    def _stored(self, token: str) -> TokenCommit | None:
         digest = _digest(token)
         names = [name for _, name in self._recent if name.endswith(f"-{digest[:16]}.json")]
         names += [name for name in self._earlier if name == f"{digest}.json"]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.errors import ConfigError, NotRetained
+from hoodie.errors import ConfigError, StateUnavailable
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from tests.support.arrow import arrow_schema
@@ -187,7 +187,7 @@ def test_changes_of_archived_commits_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "t"
     options = {"hoodie.clean.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 3}
     written = _updated(path, options)
-    with pytest.raises(NotRetained, match=r"commits up to (\d+) are archived.* Take begin=\1") as error:
+    with pytest.raises(StateUnavailable, match=r"commits up to (\d+) are archived.* Take begin=\1") as error:
         ask(str(path))
     assert error.value.values["earliest"] in written
     assert [row[:2] for row in changes(ask(str(path), written[-2]))] == [("u", written[-1])]
@@ -196,7 +196,7 @@ def test_changes_of_archived_commits_are_an_error(tmp_path: Path) -> None:
 def test_changes_of_cleaned_files_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "t"
     written = _updated(path, {"hoodie.clean.commits.retained": 1})
-    with pytest.raises(NotRetained, match=f"the changes of commit {written[0]} can't be told any more"):
+    with pytest.raises(StateUnavailable, match=f"the changes of commit {written[0]} can't be told any more"):
         ask(str(path))
     assert [row[:2] for row in changes(ask(str(path), written[-2]))] == [("u", written[-1])]
 
@@ -222,5 +222,5 @@ def test_a_replaced_group_of_which_files_are_gone_is_an_error(tmp_path: Path) ->
         ("i", second),
     ]
     next(path.glob(f"*_{first}.parquet")).unlink()
-    with pytest.raises(NotRetained, match=f"the changes of commit {second} can't be told any more"):
+    with pytest.raises(StateUnavailable, match=f"the changes of commit {second} can't be told any more"):
         ask(str(path), first)

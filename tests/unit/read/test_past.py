@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.errors import NotRetained, TableError
+from hoodie.errors import StateUnavailable, TableError
 from hoodie.storage.local import LocalStorage
 from hoodie.table.listing import StorageListing
 from hoodie.table.view import TimelineView, merged_slices
@@ -104,9 +104,11 @@ def test_replaced_files_that_an_earlier_policy_took(
     active = [item.time for item in Timeline.load(str(path), STORAGE).commits()]
     retained = commits(len(active) - active.index(InstantTime(third)))
     assert hoodie.clean_table(str(path), mode=mode, options=retained).num_files > 0
-    with pytest.raises(NotRetained, match=f"as_of {third} is before what the cleaner kept: .*eu/.* is gone"):
+    with pytest.raises(
+        StateUnavailable, match=f"as_of {third} is before what the cleaner kept: .*eu/.* is gone"
+    ):
         read(path, as_of=third)
-    with pytest.raises(NotRetained, match=f"end {third} is before what the cleaner kept"):
+    with pytest.raises(StateUnavailable, match=f"end {third} is before what the cleaner kept"):
         read(path, begin="000", end=third)
     assert read(path, as_of=third, where="region = 'us'") == expected(*rows("us", 3))
     assert read(path, as_of=fifth) == expected(*rows("us", 5), *fresh)
@@ -117,7 +119,7 @@ def test_other_partitions_of_that_time_are_answered(tmp_path: Path) -> None:
     first = write(path, rows("eu", 1) + rows("us", 1))
     write(path, rows("eu", 2))
     hoodie.clean_table(str(path), options=VERSIONS)
-    with pytest.raises(NotRetained, match="eu/"):
+    with pytest.raises(StateUnavailable, match="eu/"):
         read(path, as_of=first)
     assert read(path, as_of=first, where="region = 'us'") == expected(*rows("us", 1))
 
@@ -150,7 +152,7 @@ def test_slices_that_archived_commits_wrote(tmp_path: Path, kind: str) -> None:
                 if other != partition:
                     file.parent.mkdir(exist_ok=True)
                     file.write_bytes(content)
-        with pytest.raises(NotRetained, match=f"before what the cleaner kept: .*{partition}/"):
+        with pytest.raises(StateUnavailable, match=f"before what the cleaner kept: .*{partition}/"):
             read(path, as_of=third)
     assert read(path, as_of=fourth, where="region = 'us'") == expected(*rows("us", 3))
 
@@ -177,7 +179,7 @@ def test_a_savepoint_is_answered_and_what_is_archived_after_it_not(tmp_path: Pat
     fifth = write(path, rows("us", 5, "z"))
     assert read(path, as_of=first) == expected(*rows("eu", 1), *rows("us", 1))
     assert read(path, as_of=fourth) == expected(*rows("eu", 4), *rows("us", 3))
-    with pytest.raises(NotRetained, match=f"between the savepoint of {first} .* begins with"):
+    with pytest.raises(StateUnavailable, match=f"between the savepoint of {first} .* begins with"):
         read(path, as_of=second)
     assert read(path, as_of=fifth) == read(path)
 
@@ -198,7 +200,7 @@ def test_a_state_of_which_files_are_cleaned_gets_no_savepoint(tmp_path: Path) ->
     saved = SavepointMetadata("me", 1, "", {"us": tuple(left)})
     instant = Instant(InstantTime(second), Action.SAVEPOINT, State.COMPLETED)
     store_at(path).create(instant, saved.to_bytes())
-    with pytest.raises(NotRetained, match="is before what the cleaner kept"):
+    with pytest.raises(StateUnavailable, match="is before what the cleaner kept"):
         read(path, as_of=second)
     third = write(path, rows("eu", 3))
     hoodie.savepoint_table(str(path), instant=InstantTime(third))
@@ -212,7 +214,7 @@ def test_files_of_a_pending_plan_are_as_good_as_gone(tmp_path: Path) -> None:
     second = write(path, rows("eu", 2))
     assert read(path, as_of=first) == expected(*rows("eu", 1))
     hoodie.clean_table(str(path), mode="schedule", options=VERSIONS)
-    with pytest.raises(NotRetained, match="before what the cleaner kept"):
+    with pytest.raises(StateUnavailable, match="before what the cleaner kept"):
         read(path, as_of=first)
     assert read(path, as_of=second) == expected(*rows("eu", 2))
 
@@ -325,7 +327,7 @@ class History:
         why, found = "", []
         try:
             found = read(self.path, **query)
-        except NotRetained as error:
+        except StateUnavailable as error:
             why = error.message
         if why:
             planned = Timeline.load(str(self.path), STORAGE).filter([Action.CLEAN], completed=False)

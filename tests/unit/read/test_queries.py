@@ -14,7 +14,7 @@ import pytest
 
 import hoodie
 from hoodie.codec.avro import write_record
-from hoodie.errors import ConfigError, NotRetained, TableBusy, TableError
+from hoodie.errors import ConfigError, StateUnavailable, TableBusy, TableError
 from hoodie.read.query import Query, QueryType
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
@@ -272,7 +272,7 @@ def test_names_of_queries_are_forgiving() -> None:
 
 def test_before_the_first_commit(cow: tuple[str, list[str]]) -> None:
     path, (first, *_) = cow
-    with pytest.raises(NotRetained, match=f"begins with commit {first}; ask for that time") as caught:
+    with pytest.raises(StateUnavailable, match=f"begins with commit {first}; ask for that time") as caught:
         hoodie.read_table(path, as_of="2001-01-01")
     assert caught.value.values["earliest"] == first
     assert answer(path, "val", begin="2001-01-01") == ["a1", "b2", "c3"]
@@ -284,7 +284,9 @@ def test_a_begin_before_what_was_archived(cow: tuple[str, list[str]]) -> None:
         LocalStorage().delete(f"{path}/.hoodie/{ONE.name(Instant(InstantTime(first), Action.COMMIT, state))}")
     (Path(path) / ".hoodie" / "archived" / ".commits_.archive.1_1-0-1").write_bytes(b"")
     for begin in (first, "2001-01-01"):
-        with pytest.raises(NotRetained, match=f"begins with commit {second}; older commits are archived"):
+        with pytest.raises(
+            StateUnavailable, match=f"begins with commit {second}; older commits are archived"
+        ):
             hoodie.read_table(path, begin=begin)
     assert answer(path, "val", begin=second) == ["c3"]
     assert answer(path, "val", begin="earliest") == ["a1", "b2", "c3"]
@@ -302,7 +304,7 @@ def test_what_the_cleaner_took(cow: tuple[str, list[str]]) -> None:
     }
     clean = Instant(InstantTime(str(int(third) + 1)), Action.CLEAN, State.COMPLETED)
     store_at(path).create(clean, write_record("HoodieCleanMetadata", cleaned))
-    with pytest.raises(NotRetained, match=f"files are complete from {second} on"):
+    with pytest.raises(StateUnavailable, match=f"files are complete from {second} on"):
         hoodie.read_table(path, as_of=first)
     assert answer(path, "val", as_of=second) == ["a1", "b2", "c2"]
     assert answer(path, "val", begin="000") == ["a1", "b2", "c3"]
@@ -323,7 +325,7 @@ def test_files_that_the_cleaner_took_without_saying_until_when(cow: tuple[str, l
     gone.unlink()
     queries: list[dict[str, Any]] = [{"as_of": first}, {"begin": "000", "end": first}]
     for query in queries:
-        with pytest.raises(NotRetained, match=f"before what the cleaner kept: {gone.name} is gone"):
+        with pytest.raises(StateUnavailable, match=f"before what the cleaner kept: {gone.name} is gone"):
             hoodie.read_table(path, **query)
     assert answer(path, "val", as_of=second) == ["a1", "b2", "c2"]
 

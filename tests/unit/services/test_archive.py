@@ -14,7 +14,7 @@ import pytest
 import hoodie
 from hoodie.codec.avro import read_record
 from hoodie.config.key import Config
-from hoodie.errors import ConflictError, NotRetained, TableError
+from hoodie.errors import ConflictError, StateUnavailable, TableError
 from hoodie.services.archive import run
 from hoodie.services.archive.run import ArchiveResult
 from hoodie.storage.local import LocalStorage
@@ -299,9 +299,9 @@ def test_a_metadata_table_stays_and_holds_what_it_needs(table: Pair) -> None:
 def test_what_was_archived_can_not_be_read_as_of_then(table: Pair) -> None:
     commits = times(table)
     archive(table)
-    with pytest.raises(NotRetained, match=f"begins with commit {commits[5]}"):
+    with pytest.raises(StateUnavailable, match=f"begins with commit {commits[5]}"):
         hoodie.read_table(str(table.path), as_of=commits[0])
-    with pytest.raises(NotRetained, match="older commits are archived"):
+    with pytest.raises(StateUnavailable, match="older commits are archived"):
         hoodie.read_table(str(table.path), query="incremental", begin=commits[0])
 
 

@@ -11,7 +11,7 @@ import pytest
 import hoodie
 from hoodie.codec.avro import read_record, write_record
 from hoodie.config.key import Config
-from hoodie.errors import NotRetained
+from hoodie.errors import StateUnavailable
 from hoodie.services.clean.plan import View, make
 from hoodie.services.clean.policy import Examined, Retention
 from hoodie.timeline.active import Timeline
@@ -73,7 +73,7 @@ def test_commits_are_kept(table: Pair) -> None:
     assert (result.num_files, result.failed, result.earliest) == (9, [], times[4])
     assert result.bytes > 9 * 1000
     table.check("after clean")
-    with pytest.raises(NotRetained, match=times[4]):
+    with pytest.raises(StateUnavailable, match=times[4]):
         hoodie.read_table(str(table.path), as_of=times[1])
     assert hoodie.read_table(str(table.path), as_of=times[4]).num_rows == 30
 

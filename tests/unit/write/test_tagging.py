@@ -130,12 +130,12 @@ def test_rows_that_are_staged_again_are_not_mixed_up(
     table: Path, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an executor is lost, and its tasks read an input that comes in another order."""
-    placed = inserts.PlaceTagged._hits
+    placed = inserts.PlaceTagged._locations
 
     def other(self: inserts.PlaceTagged, row: dict[str, Any]) -> Any:
         return placed(self, {**row, "digest": "0" * 32, "hits": None})
 
-    monkeypatch.setattr(inserts.PlaceTagged, "_hits", other)
+    monkeypatch.setattr(inserts.PlaceTagged, "_locations", other)
     with pytest.raises(JobError, match="the input changes when it is read again"):
         written(table, in_partitions(rows(2), 3), Operation.UPSERT)
     assert len(hoodie.instants(str(table))) == 1

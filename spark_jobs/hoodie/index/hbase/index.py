@@ -41,7 +41,7 @@ class HBaseIndex(Index):
         return cls(Server.of(config), config[HBASE_MOVES], config[HBASE_ROLLBACK_SYNC])
 
     @property
-    def moves(self) -> bool:
+    def updates_partition_path(self) -> bool:
         return self.update_partition_path
 
     def behind(self, table: Table, timeline: Timeline) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hoodie.services.registry import Lazy, Service, Turn
 from hoodie.services.request import PlannedRequest
-from hoodie.services.text import instants, notes, nothing, planned_files
+from hoodie.services.text import instants, nothing, planned_files, remarks
 from hoodie.text import plural, size
 
 
@@ -30,7 +30,7 @@ def clean_text(result: dict[str, Any]) -> str:
         lines.append(f"  empty partitions that {verb}: {', '.join(result['deleted_partitions'])}")
     if result["failed"]:
         lines.append("  could not be deleted, the next clean tries again: " + ", ".join(result["failed"]))
-    return "\n".join([*lines, *instants(result), *notes(result)])
+    return "\n".join([*lines, *instants(result), *remarks(result)])
 
 
 SERVICE = Service(

@@ -6,7 +6,7 @@ from typing import Any
 
 from hoodie.services.registry import Lazy, Service, Turn
 from hoodie.services.request import RewriteRequest
-from hoodie.services.text import instants, notes, nothing, planned_files
+from hoodie.services.text import instants, nothing, planned_files, remarks
 from hoodie.text import plural, size
 
 
@@ -27,7 +27,7 @@ def compaction_text(result: dict[str, Any]) -> str:
         lines.append(f"Scheduled compaction {result['scheduled']} of {result['table']}: {_work(result)}")
     else:
         lines.append(nothing(result))
-    return "\n".join([*lines, *instants(result), *notes(result)])
+    return "\n".join([*lines, *instants(result), *remarks(result)])
 
 
 def _work(result: dict[str, Any]) -> str:

@@ -49,7 +49,11 @@ from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.participants.metadata import MetadataPartition
 from hoodie.write.participants.metadata.async_indexer import AsyncIndexer
 from hoodie.write.participants.metadata.initialization import drop_partitions, make_partitions
-from hoodie.write.participants.metadata.registry import ASKED_TO_GO, KEPT_PARTITIONS, kept_partitions
+from hoodie.write.participants.metadata.registry import (
+    ASKED_TO_GO,
+    MAINTAINED_PARTITIONS,
+    maintained_partitions,
+)
 from hoodie.write.participants.metadata_table import begin_rebuild, drop_metadata_table, finish_rebuild
 from hoodie.write.transaction import Transaction
 
@@ -83,7 +87,7 @@ def pending_plans(target: ServiceTable) -> dict[Instant, IndexPlan]:
     """
     plans, under_way = index_plans(target.table), indexes_under_way(target.table)
     for instant, plan in plans.items():
-        known = [kept.partition.value for kept in kept_partitions(plan.indexes)]
+        known = [kept.partition.value for kept in maintained_partitions(plan.indexes)]
         other = [name for name in plan.indexes if name not in known]
         if other:
             raise ConfigError(
@@ -111,7 +115,7 @@ def execute_indexing(
     """False where another process has executed the plan, or taken it back, meanwhile. Raises TableBusy while
     other plans wait: run it again once they are executed.
     """
-    wanted = kept_partitions(plan.indexes)
+    wanted = maintained_partitions(plan.indexes)
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError):
             return _execute_planned(target, instant, wanted, progress, alone=False)
@@ -321,7 +325,7 @@ def _names(request: IndexRequest, there: dict[str, None]) -> list[str]:
 
 
 def _supported() -> tuple[str, ...]:
-    return tuple(item.partition.value for item in KEPT_PARTITIONS)
+    return tuple(item.partition.value for item in MAINTAINED_PARTITIONS)
 
 
 def _check_setting(target: ServiceTable, mode: str, names: Sequence[str]) -> None:
@@ -332,7 +336,7 @@ def _check_setting(target: ServiceTable, mode: str, names: Sequence[str]) -> Non
             "leave the setting out",
             setting=METADATA_ENABLE.name,
         )
-    for kept in kept_partitions(names):
+    for kept in maintained_partitions(names):
         why = kept.unfollowed(target.table, target.config)
         if kept.asked(target.config) is False:
             why = ASKED_TO_GO
@@ -371,7 +375,7 @@ def _do(target: ServiceTable, request: IndexRequest, work: _Work) -> None:
         else:
             drop_partitions(table, work.drop)
     else:
-        make_partitions(table, config, kept_partitions(work.make), progress)
+        make_partitions(table, config, maintained_partitions(work.make), progress)
 
 
 def _schedule(target: ServiceTable, request: IndexRequest, work: _Work) -> _Work:

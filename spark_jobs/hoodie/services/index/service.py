@@ -7,7 +7,7 @@ from typing import Any
 
 from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request, asked
-from hoodie.services.text import notes, nothing
+from hoodie.services.text import nothing, remarks
 from hoodie.text import plural, size
 
 MODES = ("show", "create", "schedule", "execute", "drop", "rebuild")
@@ -44,7 +44,7 @@ def index_text(result: dict[str, Any]) -> str:
         lines += [_line(item) for item in result["indexes"]]
     if result["pending"]:
         lines.append(f"  pending in the metadata table: {', '.join(result['pending'])}")
-    return "\n".join([*lines, *notes(result)])
+    return "\n".join([*lines, *remarks(result)])
 
 
 def _headline(result: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from hoodie.services.registry import Lazy, Service, Turn
 from hoodie.services.request import Request, asked
-from hoodie.services.text import deleted, deleted_files, notes, nothing
+from hoodie.services.text import deleted, deleted_files, nothing, remarks
 from hoodie.text import plural
 
 
@@ -28,7 +28,7 @@ def restore_text(result: dict[str, Any]) -> str:
     else:
         verb = "Finished restoring" if result["resumed"] else "Restored"
         lines = [f"{verb} {point} by {result['instant']}: {work} taken back", *undone]
-    return "\n".join([*lines, *notes(result)])
+    return "\n".join([*lines, *remarks(result)])
 
 
 SERVICE = Service(

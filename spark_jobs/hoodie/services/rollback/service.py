@@ -9,7 +9,7 @@ from typing import Any
 
 from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request, asked
-from hoodie.services.text import deleted, deleted_files, notes, nothing
+from hoodie.services.text import deleted, deleted_files, nothing, remarks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ def rollback_text(result: dict[str, Any]) -> str:
             lines = [f"A rollback of {what} would delete {deleted(result)}", *deleted_files(result)]
         else:
             lines = [f"Rolled back {what} by {result['instant']}: {deleted(result)} deleted"]
-    return "\n".join([*lines, *notes(result)])
+    return "\n".join([*lines, *remarks(result)])
 
 
 def cancel_text(result: dict[str, Any]) -> str:
@@ -40,7 +40,7 @@ def cancel_text(result: dict[str, Any]) -> str:
             lines = [f"To cancel {what} would delete its plan and {deleted(result)}", *deleted_files(result)]
         else:
             lines = [f"Cancelled {what} by {result['instant']}: its plan and {deleted(result)} deleted"]
-    return "\n".join([*lines, *notes(result)])
+    return "\n".join([*lines, *remarks(result)])
 
 
 SERVICE = Service(

@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, NotRetained, TableError
+from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, StateUnavailable, TableError
 from hoodie.format.names import join
 from hoodie.read.readable_range import FileHistory, needs_as_of
 from hoodie.services.clean.plan import last_clean
@@ -175,7 +175,7 @@ def _check_not_cleaned(target: ServiceTable, timeline: Timeline, commit: Instant
     past = FileHistory("commit", commit, needs, slicing=slicing_of(timeline))
     try:
         past.check(StorageListing(target.storage, target.base_path).many(past.partitions))
-    except NotRetained as error:
+    except StateUnavailable as error:
         raise TableError(f"commit {commit} can't get a savepoint: {error.message}", instant=commit) from None
 
 

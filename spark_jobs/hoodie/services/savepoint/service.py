@@ -7,7 +7,7 @@ from typing import Any
 
 from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request, asked
-from hoodie.services.text import notes, nothing
+from hoodie.services.text import nothing, remarks
 from hoodie.text import plural, size
 
 
@@ -37,7 +37,7 @@ def savepoint_text(result: dict[str, Any]) -> str:
         lines = [f"Deleted {what}: {kept} are left to the cleaner"]
     else:
         lines = [f"Made {what}: it keeps {kept}"]
-    return "\n".join([*lines, *notes(result)])
+    return "\n".join([*lines, *remarks(result)])
 
 
 SERVICE = Service(

@@ -7,7 +7,7 @@ from typing import Any
 
 from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request, asked
-from hoodie.services.text import notes, nothing
+from hoodie.services.text import nothing, remarks
 from hoodie.text import plural
 
 
@@ -27,10 +27,10 @@ class SyncRequest(Request):
 def sync_text(result: dict[str, Any]) -> str:
     """A SyncResult for people: a line for each entry."""
     if result["status"] == "skipped":
-        return "\n".join([nothing(result), *notes(result)])
+        return "\n".join([nothing(result), *remarks(result)])
     verb = "Would sync" if result["dry_run"] else "Synced"
     lines = [f"{verb} {result['table']} with {result['catalog']}", *map(_line, result["entries"])]
-    return "\n".join([*lines, *notes(result)])
+    return "\n".join([*lines, *remarks(result)])
 
 
 def _line(entry: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request
-from hoodie.services.text import notes, nothing
+from hoodie.services.text import nothing, remarks
 from hoodie.text import plural, size
 
 
@@ -24,7 +24,7 @@ def ttl_text(result: dict[str, Any]) -> str:
         lines = [f"Deleted {work}, older than {plural(result['days'], 'day')}, by {result['instant']}", *gone]
     if result["left"]:
         lines.append(f"  left to the next run: {plural(result['left'], 'partition')}")
-    return "\n".join([*lines, *notes(result)])
+    return "\n".join([*lines, *remarks(result)])
 
 
 SERVICE = Service(

@@ -48,7 +48,7 @@ class Function:
     note: str = ""
 
 
-def _counted(name: str, given: Sequence[Bound], least: int, most: int | None = None) -> None:
+def _check_arity(name: str, given: Sequence[Bound], least: int, most: int | None = None) -> None:
     """Raises ConfigError for another number of arguments."""
     if not least <= len(given) <= (most if most is not None else len(given)):
         raise refused(f"the function {name} with {len(given)} arguments")
@@ -58,7 +58,7 @@ def _of(families: Sequence[Sequence[str]], gives: SqlType, text: str) -> Callabl
     """A function whose arguments have types of these families."""
 
     def bind(name: str, given: Sequence[Bound]) -> Bound:
-        _counted(name, given, len(families), len(families))
+        _check_arity(name, given, len(families), len(families))
         for item, family in zip(given, families, strict=True):
             if item.type.name not in family:
                 raise refused(f"the function {name} of {listed(given)}", "write a CAST")
@@ -68,13 +68,13 @@ def _of(families: Sequence[Sequence[str]], gives: SqlType, text: str) -> Callabl
 
 
 def _first(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 1 if name == "coalesce" else 2, None if name == "coalesce" else 2)
+    _check_arity(name, given, 1 if name == "coalesce" else 2, None if name == "coalesce" else 2)
     texts, kind = unified(given, name)
     return Bound(text=f"COALESCE({', '.join(texts)})", type=kind)
 
 
 def _unless_equal(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 2, 2)
+    _check_arity(name, given, 2, 2)
     same = compared("=", given).text
     kind = given[0].type
     if kind == VOID:
@@ -83,19 +83,19 @@ def _unless_equal(name: str, given: Sequence[Bound]) -> Bound:
 
 
 def chosen(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 3, 3)
+    _check_arity(name, given, 3, 3)
     (yes, no), kind = unified(given[1:], name)
     return Bound(text=f"(CASE WHEN {boolean(given[0], name)} THEN {yes} ELSE {no} END)", type=kind)
 
 
 def _null(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 1, 1)
+    _check_arity(name, given, 1, 1)
     found = is_null(name, given)
     return found if name == "isnull" else Bound(text=f"(NOT {found.text})", type=BOOLEAN)
 
 
 def _extreme(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 2)
+    _check_arity(name, given, 2)
     texts, kind = unified(given, name)
     if kind.name not in GROUPED:
         raise refused(f"the function {name} of {listed(given)}")
@@ -103,7 +103,7 @@ def _extreme(name: str, given: Sequence[Bound]) -> Bound:
 
 
 def _absolute(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 1, 1)
+    _check_arity(name, given, 1, 1)
     if given[0].type.name not in NUMBERS:
         raise refused(f"the function {name} of {listed(given)}")
     return Bound(text=f"CAST(abs({given[0].text}) AS {given[0].type.duckdb})", type=given[0].type)
@@ -116,7 +116,7 @@ _LETTERS = "texts of Latin letters up to \u017e but ß, \u0149, \u0130 and \u013
 
 def _cased(name: str, given: Sequence[Bound]) -> Bound:
     """Of some letters the engines' upper and lower cases differ, as of ß."""
-    _counted(name, given, 1, 1)
+    _check_arity(name, given, 1, 1)
     if given[0].type not in (STRING, VOID):
         raise refused(f"the function {name} of {listed(given)}", "cast to string")
     text = cast(given[0], STRING).text
@@ -128,7 +128,7 @@ def _cased(name: str, given: Sequence[Bound]) -> Bound:
 
 def substring(name: str, given: Sequence[Bound]) -> Bound:
     """From a place that is a literal; 0 is the first one, as 1 is."""
-    _counted(name, given, 2, 3)
+    _check_arity(name, given, 2, 3)
     places = [item.constant for item in given[1:]]
     if given[0].type not in (STRING, VOID) or not all(isinstance(item, int) for item in places):
         raise refused(
@@ -143,7 +143,7 @@ def substring(name: str, given: Sequence[Bound]) -> Bound:
 
 def aggregate(name: str, given: Sequence[Bound], *, distinct: bool, rows: bool) -> Bound:
     """`rows`: is it count(*). Raises ConfigError for types that are not on the list."""
-    _counted(name, given, 0 if rows else 1, 0 if rows else 1)
+    _check_arity(name, given, 0 if rows else 1, 0 if rows else 1)
     if name == "count":
         if distinct and given[0].type.name not in GROUPED:
             raise refused(f"count(DISTINCT …) of {listed(given)}")
@@ -165,7 +165,7 @@ def aggregate(name: str, given: Sequence[Bound], *, distinct: bool, rows: bool) 
 
 
 def _concat(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 1)
+    _check_arity(name, given, 1)
     return concatenated(name, [cast(item, STRING) for item in given])
 
 
@@ -176,12 +176,12 @@ def _strings(name: str, given: Sequence[Bound]) -> list[str]:
 
 
 def _with_separator(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 2)
+    _check_arity(name, given, 2)
     return Bound(text=f"concat_ws({', '.join(_strings(name, given))})", type=STRING)
 
 
 def _replaced(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 2, 3)
+    _check_arity(name, given, 2, 3)
     texts = [*_strings(name, given), "''"][:3]
     return Bound(text=f"replace({', '.join(texts)})", type=STRING)
 
@@ -194,12 +194,12 @@ def _length(name: str, given: Bound) -> int:
 
 
 def _end(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 2, 2)
+    _check_arity(name, given, 2, 2)
     return Bound(text=f"{name}({_strings(name, given[:1])[0]}, {_length(name, given[1])})", type=STRING)
 
 
 def _padded(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 3, 3)
+    _check_arity(name, given, 3, 3)
     if not given[2].constant:
         raise refused(f"the function {name} with a text that is no literal")
     text, filler = _strings(name, [given[0], given[2]])
@@ -207,7 +207,7 @@ def _padded(name: str, given: Sequence[Bound]) -> Bound:
 
 
 def _reversed(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 1, 1)
+    _check_arity(name, given, 1, 1)
     (text,) = _strings(name, given)
     said = f'{name} takes texts of ASCII on the local engine; use engine="spark" for'
     wrong = f"strlen({text}) <> length({text})"
@@ -215,25 +215,25 @@ def _reversed(name: str, given: Sequence[Bound]) -> Bound:
 
 
 def _hashed(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 2, 2)
+    _check_arity(name, given, 2, 2)
     if given[1].constant != 256:
         raise refused(f"the function {name} of another length than 256")
     return Bound(text=f"sha256({_strings(name, given[:1])[0]})", type=STRING)
 
 
 def _one_of(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 3, 3)
+    _check_arity(name, given, 3, 3)
     value, there, lacking = given
     return chosen(name, [is_null(name, [value]), lacking, there])
 
 
 def _modulo(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 2, 2)
+    _check_arity(name, given, 2, 2)
     return remainder("%", given)
 
 
 def _whole(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 1, 1)
+    _check_arity(name, given, 1, 1)
     (value,) = given
     if value.type.name in WHOLE:
         return cast(value, BIGINT)
@@ -248,7 +248,7 @@ def _whole(name: str, given: Sequence[Bound]) -> Bound:
 
 
 def _rounded(name: str, given: Sequence[Bound]) -> Bound:
-    _counted(name, given, 1, 2)
+    _check_arity(name, given, 1, 2)
     value, places = given[0], _length(name, given[1]) if len(given) == 2 else 0
     if value.type.name in WHOLE:
         return value
@@ -263,7 +263,7 @@ def _rounded(name: str, given: Sequence[Bound]) -> Bound:
 
 def _as(kind: SqlType) -> Callable[[str, Sequence[Bound]], Bound]:
     def bind(name: str, given: Sequence[Bound]) -> Bound:
-        _counted(name, given, 1, 1)
+        _check_arity(name, given, 1, 1)
         return cast(given[0], kind)
 
     return bind
@@ -274,7 +274,7 @@ def _part(text: str, of: SqlType) -> Callable[[str, Sequence[Bound]], Bound]:
     advice = "cast to date" if of == DATE else "cast to timestamp"
 
     def bind(name: str, given: Sequence[Bound]) -> Bound:
-        _counted(name, given, 1, 1)
+        _check_arity(name, given, 1, 1)
         if given[0].type not in (of, TIMESTAMP, TIMESTAMP_NTZ):
             raise refused(f"the function {name} of {listed(given)}", advice)
         return Bound(text=f"CAST({text.format(cast(given[0], of).text)} AS INTEGER)", type=INT)

@@ -198,11 +198,11 @@ def partition_change(
             added[values] = path
         elif not same_folder(location, entry.location_of(path)):
             moved[values] = path
-    dropped = [values for values in gone if values in stored and _inside(stored[values], entry.location)]
+    dropped = [values for values in gone if values in stored and _is_within(stored[values], entry.location)]
     return PartitionChange(added=added, moved=moved, dropped=tuple(sorted(dropped)))
 
 
-def _inside(location: str, folder: str) -> bool:
+def _is_within(location: str, folder: str) -> bool:
     path, above = parts_of(location)[2], parts_of(folder)[2]
     return path.startswith(f"{above.rstrip('/')}/")
 

@@ -168,7 +168,9 @@ class PlaceTagged:
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         blobs = decoded(batches, self.context.staged_schema)
-        yield from self.place((json.loads(row["partitions"]), rows, self._hits(row)) for row, rows in blobs)
+        yield from self.place(
+            (json.loads(row["partitions"]), rows, self._locations(row)) for row, rows in blobs
+        )
 
     def place(self, staged_rows: Iterable[Staged]) -> Iterator[pa.RecordBatch]:
         """Blobs of the rows, by write."""
@@ -264,7 +266,7 @@ class PlaceTagged:
             raise changed()
         return found
 
-    def _hits(self, row: dict[str, Any]) -> RecordLocations:
+    def _locations(self, row: dict[str, Any]) -> RecordLocations:
         if not self.searched:
             return RecordLocations.none()
         found = row["hits"] if self.hits is None else self.hits.get(tuple(row[name] for name in BLOB_ID))

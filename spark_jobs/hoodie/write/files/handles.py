@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hoodie.codec.arrays import rows_of
-from hoodie.codec.prefetch import ahead
+from hoodie.codec.prefetch import prefetch
 from hoodie.engine.task import Task
 from hoodie.errors import TableError
 from hoodie.format.base_file import (
@@ -248,7 +248,7 @@ class Handles:
             known = reader.summary(self.context.files)
             summary = known or KeySummary(self.context.files.new_filter())
             first = output = self._open(base.partition, base.file_id, base, summary, changes)
-            for stored, matches in ahead(_matched(reader, base, self.context, parts)):
+            for stored, matches in prefetch(_matched(reader, base, self.context, parts)):
                 merged = merge_batch(self.context.merger, names, stored, matches, parts)
                 first.merged(stored, merged)
                 start = 0

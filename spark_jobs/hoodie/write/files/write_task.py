@@ -101,13 +101,13 @@ def create_with_count(
     """Write new file groups of the rows; how many these were, and the statistics."""
     received = 0
 
-    def counted() -> Iterator[pa.Table]:
+    def count_rows() -> Iterator[pa.Table]:
         nonlocal received
         for table in rows:
             received += table.num_rows
             yield table
 
-    stats = handles.create(partition, file_id, counted())
+    stats = handles.create(partition, file_id, count_rows())
     return received, stats
 
 

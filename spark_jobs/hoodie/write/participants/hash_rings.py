@@ -89,7 +89,7 @@ class HashRings(CommitParticipant):
         self._buckets: int = config[BUCKETS]
 
     def prepare(self, commit: Commit) -> None:
-        for info in commit.undone:
+        for info in commit.rolled_back:
             if info.action == Action.REPLACECOMMIT.value:
                 _forget(commit.table, info.time)
         metadata, table = commit.metadata, commit.table

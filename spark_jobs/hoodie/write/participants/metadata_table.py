@@ -15,7 +15,7 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
-from hoodie.codec.prefetch import ahead
+from hoodie.codec.prefetch import prefetch
 from hoodie.concurrency.gate import is_optimistic
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, HoodieError, TableError, TableNotFound
@@ -52,7 +52,7 @@ from hoodie.write.participants.metadata.registry import (
     asks_for_index,
     begun_partitions,
     due_to_go,
-    kept_partitions,
+    maintained_partitions,
     named,
     to_make,
 )
@@ -68,7 +68,7 @@ def begin_rebuild(table: Table, names: Collection[str]) -> None:
     there, begun = props.metadata_partitions, begun_indexes(props)
     gone = {*names, *there, *begun} if _FILES in names else {*names}
     forget_plans(table, gone)
-    again = [kept.partition.value for kept in kept_partitions({*begun, *gone})]
+    again = [kept.partition.value for kept in maintained_partitions({*begun, *gone})]
     take_out(table, gone, again)
 
 
@@ -239,7 +239,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
         under_way = indexes_under_way(data)
         check_under_way(data, under_way)
         names = {*data.properties.metadata_partitions, *under_way}
-        found = {kept: kept.changes(changed) for kept in kept_partitions(names)}
+        found = {kept: kept.changes(changed) for kept in maintained_partitions(names)}
         lost = {
             kept.partition.value: "it can't follow this" for kept, given in found.items() if given is None
         }
@@ -340,7 +340,7 @@ def _fill(
     spools: Mapping[Partition, RecordSpool],
 ) -> None:
     for kept, given in found.items():
-        for records in ahead(iter(given)):
+        for records in prefetch(iter(given)):
             spools[kept.partition].add(records)
     if isinstance(changed.commit.metadata, CommitMetadata):
         fill_from_footers(changed, found, written(changed.commit.metadata), spools)

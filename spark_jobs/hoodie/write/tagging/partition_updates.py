@@ -64,7 +64,7 @@ def find_moved(
         return None
     rows = hits.rows[away]
     deleted, values = np.zeros(len(away), dtype=np.bool_), None
-    if context.index is not None and context.index.moves:
+    if context.index is not None and context.index.updates_partition_path:
         values = _look(context, slices, hits.stored[away], places[away], keys.take(array(rows)), deleted)
     columns: list[Any] = [rows, hits.labels[away], codes[rows], deleted]
     found = pa.Table.from_arrays([array(column) for column in columns], schema=MOVED_SCHEMA)
@@ -175,7 +175,7 @@ def decide(context: WriteContext, staged: pa.RecordBatch, hits: RecordLocations)
     made of the youngest goes on.
     """
     moved, index = hits.moved, context.index
-    if moved is None or index is None or not index.moves:
+    if moved is None or index is None or not index.updates_partition_path:
         return PartitionUpdates(staged, hits, None)
     rows, left = numbers(moved, "row"), gone(moved).copy()
     live = np.flatnonzero(~left)

@@ -126,7 +126,7 @@ class RecordLocations:
         """Row and label of each in one number."""
         return paired(self.rows, self.labels)
 
-    def kept(self, mask: Bools) -> RecordLocations:
+    def filter(self, mask: Bools) -> RecordLocations:
         """Those where the mask is true, in `moved`, too."""
         moved = self.moved
         if moved is not None:
@@ -191,7 +191,7 @@ class Copies:
         lasts = np.flatnonzero(~followed)
         none_left = ~np.logical_or.reduceat(there, np.concatenate([[0], lasts[:-1] + 1]))
         there[lasts[none_left]] = True
-        return hits.kept(there)
+        return hits.filter(there)
 
     def _live(self, slice_: FileSlice, base: BaseFile, rows: Positions) -> Bools:
         storage = self.context.table.storage()

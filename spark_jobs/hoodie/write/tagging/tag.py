@@ -308,7 +308,7 @@ def _count(
     left = {partition: rows for (partition, _), (rows, _) in profile.groups.items()}
     mean = sum(size for _, size in profile.groups.values()) / max(1, total)
     profile.groups.clear()
-    moves = context.index is not None and context.index.moves
+    moves = context.index is not None and context.index.updates_partition_path
     for (label, code), count in sorted(places.items(), key=lambda item: item[0][0]):
         if label >= len(slices):
             partition = partitions[label - len(slices)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 
-from hoodie.codec.prefetch import ahead
+from hoodie.codec.prefetch import prefetch
 from hoodie.config.key import Config
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.metadata.instants import NEW_TABLE
@@ -134,7 +134,7 @@ def fill_all(
 ) -> None:
     """With all that new partitions begin with."""
     for kept in wanted:
-        for records in ahead(iter(kept.initial(making, files))):
+        for records in prefetch(iter(kept.initial(making, files))):
             spools[kept.partition].add(records)
     fill_from_footers(making, wanted, listed(files), spools)
 

@@ -131,7 +131,7 @@ def _is_compacted(changed: Changed) -> bool:
     """Are records of an instant that is rolled back in base files."""
     writer = MetadataWriter.open(changed.data)
     commits = {action.value for action in COMMIT_ACTIONS}
-    undone = [instant.time for instant in changed.commit.undone if instant.action in commits]
+    undone = [instant.time for instant in changed.commit.rolled_back if instant.action in commits]
     return writer is not None and any(map(writer.is_compacted, undone))
 
 
