@@ -106,7 +106,7 @@ def option_texts(options: Mapping[str, Any] | None) -> dict[str, str]:
     return out
 
 
-def templated_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+def task_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """`option_texts` of an operator's argument; values that are known when the task runs stay as they are."""
     if options is None:
         return {}

@@ -12,13 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie import stats
-from airflow_hoodie.arguments import (
-    default_deferrable,
-    is_later,
-    is_template,
-    option_texts,
-    templated_options,
-)
+from airflow_hoodie.arguments import default_deferrable, is_later, is_template, option_texts, task_options
 from airflow_hoodie.clusters.choice import cluster_at
 from airflow_hoodie.clusters.job import ClusterJob, check_deferrable, cluster_of, not_deferrable
 from airflow_hoodie.compat.spark_provider import (
@@ -195,7 +189,7 @@ class HoodieJobOperator(SparkSubmitOperator):
         super().__init__(conn_id=spark_conn_id or DEFAULT_SPARK_CONN, name=name, **kwargs)
         self.hoodie_conn_id = hoodie_conn_id
         self.table: Any = table if is_later(table) else self._located(table)
-        self.options: Any = options if is_later(options) else templated_options(options)
+        self.options: Any = options if is_later(options) else task_options(options)
         self.extra_metadata: Any = extra_metadata if is_later(extra_metadata) else dict(extra_metadata or {})
         self.master = master
         if isinstance(master, str) and not is_template(master):

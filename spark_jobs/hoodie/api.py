@@ -329,10 +329,10 @@ def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[
     """File groups with their committed base files, newest first. Raises TableError for no table of ours."""
     from hoodie.config.key import Config
     from hoodie.table.handle import Table
-    from hoodie.table.view import TimelineView, slices
+    from hoodie.table.view import slices
 
     table = Table.open(path, Config.of(options or {}))
-    snapshot, listing = TimelineView.of(table.timeline, table.storage), table.listing()
+    snapshot, listing = table.view, table.listing()
     return [
         {
             "partition": partition,

@@ -24,7 +24,7 @@ from hoodie.read.log_merge import SliceContext
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.participant import Commit, CommitParticipant
 from hoodie.table.skeleton import open_base
-from hoodie.table.view import FileSlice, TimelineView
+from hoodie.table.view import FileSlice
 from hoodie.timeline.instant import Instant
 from hoodie.write.operation import Operation
 from tests.support.arrow import arrow_schema
@@ -77,7 +77,7 @@ class Merged(Index):
         opened = Table(table)
         context = SliceContext(
             schema=pa.schema([(RECORD_KEY, pa.string())]),
-            snapshot=TimelineView.of(opened.timeline, opened.storage),
+            snapshot=opened.view,
             merger=CommitTime(None),
             ordering=None,
             budget=1 << 20,

@@ -19,7 +19,6 @@ from hoodie.index.hashed_values import ring_hashes
 from hoodie.index.locations import KeySearch
 from hoodie.table.handle import Table
 from hoodie.table.hash_ring import Rings
-from hoodie.table.view import TimelineView
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
 
@@ -157,7 +156,7 @@ MERGE = {"hoodie.bucket.index.min.num.buckets": "2"}
 def assert_in_their_ranges(table: Path) -> int:
     """Every row is in the file group of its key's hash. Returns the number of buckets."""
     opened = Table.open(str(table))
-    rings = Rings(opened.ref, TimelineView.of(opened.timeline, opened.storage))
+    rings = Rings(opened.ref, opened.view)
     rows = hoodie.read_table(str(table), meta=True)
     nodes = 0
     for region in ("eu", "us", "apac"):

@@ -49,7 +49,7 @@ def files_of(snapshot: TimelineView, listing: FileListing, partition: str) -> di
 def test_the_files_of_every_slice_are_those_of_the_folders(golden_tables: Path, name: str) -> None:
     """But for logs that only failed writes wrote. Hudi gives a rolled back log of one table 1 byte."""
     table = Table.open(str(golden_tables / "0.15.0-v6" / name / "table"))
-    snapshot = TimelineView.of(table.timeline, table.storage)
+    snapshot = table.view
     metadata = MetadataTable.open(table)
     assert metadata is not None
     listing = pickle.loads(pickle.dumps(MetadataListing(metadata, table.base_path)))

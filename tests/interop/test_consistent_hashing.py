@@ -15,7 +15,6 @@ from hoodie.errors import ConfigError
 from hoodie.index.hashed_values import ring_hashes
 from hoodie.table.handle import Table
 from hoodie.table.hash_ring import Ring, Rings
-from hoodie.table.view import TimelineView
 from tests.interop.test_operations import KEY_SCHEMA, Operated, of_region
 from tests.support.hudi_client import HudiServer
 from tests.support.shared_table import KEYS, OFF, TYPE
@@ -71,7 +70,7 @@ class Ringed(Operated):
     def rings(self) -> dict[str, int]:
         """How many buckets each partition has; its file groups are theirs."""
         table = Table.open(str(self.path))
-        rings, found = Rings(table.ref, TimelineView.of(table.timeline, table.storage)), {}
+        rings, found = Rings(table.ref, table.view), {}
         for region in REGIONS:
             ring = rings.of(region)
             assert ring is not None

@@ -16,7 +16,7 @@ from hoodie.metadata.writer import MetadataWriter
 from hoodie.metadata.written_table import MaintenancePolicy
 from hoodie.table import properties
 from hoodie.table.handle import Table
-from hoodie.table.view import TimelineView, file_slices
+from hoodie.table.view import file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.commit import CommitMetadata, WriteStat
@@ -131,7 +131,7 @@ class Turns:
         metadata_table = MetadataTable.open(table)
         assert metadata_table is not None
         listing, walked = MetadataListing(metadata_table, table.base_path), table.listing()
-        snapshot = TimelineView.of(table.timeline, table.storage)
+        snapshot = table.view
         assert listing.partitions() == walked.partitions(), what
         for partition in walked.partitions():
             theirs, ours = (

@@ -25,7 +25,7 @@ from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices, merged_slices
 from hoodie.write.participants.metadata.initialization import initial_records
-from hoodie.write.participants.metadata.registry import MAINTAINED_PARTITIONS
+from hoodie.write.participants.metadata.registry import ALL_PARTITIONS
 from tests.support.record_index import misplaced
 
 #: of the records of a partition
@@ -67,7 +67,7 @@ def _differences(path: str | Path, *, settled: bool) -> list[str]:
     if metadata is None:
         return []
     listing, walked = MetadataListing(metadata, table.base_path), table.listing()
-    view = TimelineView.of(table.timeline, STORAGE)
+    view = table.view
     wrong = misplaced(path)
     for partition in {*walked.partitions(), *listing.partitions()}:
         there = {item.path: item.size for item in walked.files(partition)}
@@ -86,7 +86,7 @@ def _index_differences(table: Table, metadata: MetadataTable) -> list[str]:
     """How the statistics and bloom filters of files differ from what the files have. Log files may have no
     statistics.
     """
-    view, walked = TimelineView.of(table.timeline, STORAGE), table.listing()
+    view, walked = table.view, table.listing()
     files = {
         partition: {path.rpartition("/")[2]: size for path, size in files_of(view, walked, partition).items()}
         for partition in walked.partitions()
@@ -94,7 +94,7 @@ def _index_differences(table: Table, metadata: MetadataTable) -> list[str]:
     every = {(partition, item.name) for partition in files for item in walked.files(partition)}
     there = {name for _, name in every}
     wrong: list[str] = []
-    for kept in MAINTAINED_PARTITIONS:
+    for kept in ALL_PARTITIONS:
         if not kept.reads_footers or kept.partition.value not in metadata.partitions:
             continue
         stored = _stored(metadata, kept.partition)

@@ -101,7 +101,7 @@ class MetadataTable:
         timeline, storage = data.timeline, data.storage
         table = data.metadata_table
         table.read_properties()
-        files = TimelineView.of(table.timeline, storage)
+        files = table.view
         blocks = shown_blocks(timeline, table.timeline, files, storage)
         own = table.timeline
         return cls(

@@ -66,7 +66,7 @@ class WrittenTable(Table):
         return Timeline.load(self.data.base_path, self.storage, self.data.timeline)
 
     def view(self) -> TimelineView:
-        return TimelineView.of(self.timeline, self.storage)
+        return self.table.view
 
     def indexing_view(self) -> TimelineView | None:
         """Also of the file groups that an indexer of Apache Hudi is filling; None where there are none: it

@@ -250,7 +250,7 @@ def _seen(
     if as_of is not None and (span is None or REQUESTED.before(span.begin, span.end)):
         name = "as_of" if span is None else "end"
         past = file_history(table, name, as_of, touched)
-    snapshot = TimelineView.of(timeline, storage, as_of)
+    snapshot = table.view if as_of is None else TimelineView.of(timeline, storage, as_of)
     known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
     schema = TableSchema.load(timeline, storage, props, known_as)
     known, path_columns = read_schema(props, schema.avro, [], storage, config[FROM_PATH])

@@ -21,7 +21,6 @@ from hoodie.table.committed_files import (
     refuse,
 )
 from hoodie.table.handle import Table
-from hoodie.table.properties import TableProperties
 from hoodie.table.rolled_back import published_rolled_back, rolled_back_instants
 from hoodie.table.view import FileSlice, Listing, TimelineView, merged_slices
 from hoodie.timeline.active import Timeline
@@ -83,12 +82,7 @@ def agreeing(metadata: MetadataTable | None) -> Iterator[None]:
 
 
 def check_undamaged(
-    timeline: Timeline,
-    storage: Storage,
-    props: TableProperties,
-    snapshot: TimelineView,
-    listing: Listing,
-    groups: Groups,
+    committed: CommittedFiles, snapshot: TimelineView, listing: Listing, groups: Groups
 ) -> None:
     """Raises TableError where latest slices of these groups lack files: what is made of the rest would stand
     for the whole, and the gap would not be seen any more.
@@ -96,8 +90,7 @@ def check_undamaged(
     partitions = sorted({partition for partition, _ in groups})
     slices = [item for partition in partitions for item in merged_slices(snapshot, listing, partition)]
     asked = (partitions, frozenset(groups), False)
-    committed = CommittedFiles(timeline=timeline, storage=storage, properties=props)
-    _refuse(timeline, storage, _confirmed(committed, snapshot, slices, asked))
+    _refuse(committed.timeline, committed.storage, _confirmed(committed, snapshot, slices, asked))
 
 
 def check_no_gaps(

@@ -23,7 +23,7 @@ from hoodie.table.handle import TableRef
 from hoodie.table.properties import TableType
 from hoodie.table.slicing import first_instant
 from hoodie.table.table_schema import TableSchema
-from hoodie.table.view import BaseFile, FileSlice, LogFile, TimelineView
+from hoodie.table.view import BaseFile, FileSlice, LogFile
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
 from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.blobs import BLOB_SCHEMA, answers
@@ -87,7 +87,7 @@ def rewrite_context(
     merged = target.props.table_type is TableType.MERGE_ON_READ
     slices = SliceContext(
         schema=with_meta(schema),
-        snapshot=TimelineView.of(timeline, target.storage),
+        snapshot=target.table.view,
         merger=table_merger(target.props, config, schema) if merged else None,
         ordering=target.props.precombine_field,
         budget=config[MERGE_BUDGET] if engine is None else engine.task_memory(config[MERGE_BUDGET]),

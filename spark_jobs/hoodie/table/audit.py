@@ -14,7 +14,7 @@ from hoodie.format.names import join
 from hoodie.storage import Storage
 from hoodie.table.committed_files import UNKNOWN, CommittedFiles, FileMismatch, mismatches_in
 from hoodie.table.handle import Table
-from hoodie.table.view import TimelineView, merged_slices
+from hoodie.table.view import merged_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.clustering import ClusteringPlan
@@ -41,7 +41,7 @@ class Audit:
 def audit(table: Table) -> Audit:
     """Lists the partitions that commits, savepoints and plans name; opens no data file. Raises TableError."""
     timeline, storage = table.timeline, table.storage
-    snapshot = TimelineView.of(timeline, storage)
+    snapshot = table.view
     committed, listing = CommittedFiles.of(table), table.listing()
     named = committed.by_path()
     found: dict[str, dict[str, int]] = {}

@@ -41,8 +41,7 @@ def check_contents(table: Table) -> Contents:
     """Opens every committed data file. Of the latest slices all pages and blocks are decoded, of older ones
     the footers are. Memory: a batch of rows, or a block, for each core.
     """
-    timeline, storage, listing = table.timeline, table.storage, table.listing()
-    snapshot = TimelineView.of(timeline, storage)
+    snapshot, storage, listing = table.view, table.storage, table.listing()
     appends = _appends(CommittedFiles.of(table))
     work: list[tuple[FileSlice, bool]] = []
     for partition in listing.partitions():

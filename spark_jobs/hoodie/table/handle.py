@@ -24,6 +24,7 @@ from hoodie.timeline.layouts.two import TWO
 from hoodie.timeline.store import TimelineStore
 
 if TYPE_CHECKING:
+    from hoodie.table.view import TimelineView
     from hoodie.timeline.archive.archive import Archive
     from hoodie.timeline.archive.log_archive import LogArchive
 
@@ -71,6 +72,7 @@ class Table:
         self.storage = storage or ref.storage()
         self._properties: TableProperties | None = None
         self._timeline: Timeline | None = None
+        self._view: TimelineView | None = None
 
     @classmethod
     def open(
@@ -139,10 +141,24 @@ class Table:
 
     def refresh(self) -> Timeline:
         """The timeline as it is now."""
-        self._timeline = Timeline.load(
+        timeline = Timeline.load(
             self.base_path, self.storage, self._timeline, timeline_only=self._timeline_only
         )
-        return self._timeline
+        if timeline is not self._timeline:
+            self._timeline, self._view = timeline, None
+        return timeline
+
+    @property
+    def view(self) -> TimelineView:
+        """What is committed, as the timeline was listed last: computed once a listing. Raises as `timeline`,
+        and TableError for damaged commits and plans.
+        """
+        from hoodie.table.view import TimelineView
+
+        timeline = self.timeline
+        if self._view is None:
+            self._view = TimelineView.of(timeline, self.storage)
+        return self._view
 
     @property
     def store(self) -> TimelineStore:

@@ -156,7 +156,7 @@ class WritePlan:
         return any(found.get(name) != text for name, text in self.new_properties.items())
 
     def _overtaken(self, table: Table) -> bool:
-        now, known = TimelineView.of(table.timeline, table.storage), self.context.snapshot
+        now, known = table.view, self.context.snapshot
         return (now.committed, now.compacting) != (known.committed, known.compacting)
 
     def write_parallelism(self, input_partitions: int, cores: int) -> Parallelism:
@@ -189,7 +189,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     if props is not None:
         config = _with_warnings(config, unseen_copies(config, operation, duplicates.known))
     timeline = _timeline(table, props, request)
-    snapshot = TimelineView.of(timeline, storage)
+    snapshot = TimelineView.of(timeline, storage) if props is None else table.view
     index = _opened(_index(config, operation, duplicates), config, table, snapshot, operation)
     _check_buckets(storage, props, timeline, snapshot, operation, index)
     config = with_key_encoding(config, props, timeline, storage)

@@ -22,7 +22,7 @@ from hoodie.services.index.doctor import check_metadata_table, described, differ
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.checkup import ERROR, OK, WARNING
-from hoodie.write.participants.metadata.registry import MAINTAINED_PARTITIONS
+from hoodie.write.participants.metadata.registry import ALL_PARTITIONS
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.metadata import disagreements, has_metadata_table, misled
 from tests.support.metadata_index import make_metadata_table
@@ -33,7 +33,7 @@ from tests.unit.write.support import Templates, listing
 
 STORAGE = LocalStorage()
 #: those that are kept, but for the list of files
-OTHERS = [kept.partition.value for kept in MAINTAINED_PARTITIONS if kept.partition is not Partition.FILES]
+OTHERS = [kept.partition.value for kept in ALL_PARTITIONS if kept.partition is not Partition.FILES]
 
 
 def named(path: Path) -> set[str]:

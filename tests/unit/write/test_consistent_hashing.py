@@ -16,7 +16,6 @@ from hoodie.index.hashed_values import ring_hashes
 from hoodie.index.locations import KeySearch
 from hoodie.table.handle import Table
 from hoodie.table.hash_ring import FIRST, Ring, Rings
-from hoodie.table.view import TimelineView
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
 from tests.unit.write.test_bucket_index import OPTIONS, TYPE, forget, keyed
@@ -44,7 +43,7 @@ def stored(table: Path, partition: str = "d0") -> list[str]:
 
 def ring(table: Path, partition: str = "d0") -> Ring:
     opened = Table.open(str(table))
-    found = Rings(opened.ref, TimelineView.of(opened.timeline, opened.storage)).of(partition)
+    found = Rings(opened.ref, opened.view).of(partition)
     assert found is not None
     return found
 

@@ -305,7 +305,7 @@ def _enter_groups(client: Client, table: Table, groups: Groups) -> None:
     if groups is not None and not groups:
         return
     timeline, storage = table.timeline, table.storage
-    snapshot = TimelineView.of(timeline, storage)
+    snapshot = table.view
     entering = _Entering(client, timeline)
     unsure: list[tuple[Array, Place]] = []
     for slice_ in _slices(table, snapshot, groups):

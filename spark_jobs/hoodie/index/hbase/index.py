@@ -115,4 +115,4 @@ class _Search:
 
     @cached_property
     def _snapshot(self) -> TimelineView:
-        return TimelineView.of(Table(self._table).timeline, self._storage)
+        return Table(self._table, self._storage).view

@@ -194,7 +194,7 @@ class View:
         return cls(
             timeline,
             storage,
-            replace(TimelineView.of(timeline, storage), replaced=frozenset()),
+            replace(table.view, replaced=frozenset()),
             holds,
             last,
             listing.files,

@@ -41,7 +41,7 @@ from hoodie.table.buckets import check_no_buckets, check_no_hash_rings
 from hoodie.table.features import ROWS, check_features
 from hoodie.table.hash_ring import Ring, Rings
 from hoodie.table.listing import StorageListing
-from hoodie.table.view import TimelineView, file_slices
+from hoodie.table.view import file_slices
 from hoodie.text import plural
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import stats_by_partition
@@ -79,7 +79,7 @@ def check(target: ServiceTable) -> None:
             path=target.base_path,
         )
     newest = (timeline.commit(i, storage) for i in reversed(timeline.commits()))
-    check_no_buckets(storage, target.props, timeline, TimelineView.of(timeline, storage), newest)
+    check_no_buckets(storage, target.props, timeline, target.table.view, newest)
 
 
 def pending(timeline: Timeline, target: ServiceTable) -> list[Instant]:
@@ -221,7 +221,7 @@ def _check_unchanged(target: ServiceTable, instant: Instant, plan: ClusteringPla
     timeline = target.timeline()
     if any(item.time == instant.time for item in timeline.filter([Action.REPLACECOMMIT], completed=True)):
         return
-    snapshot = TimelineView.of(timeline, target.storage)
+    snapshot = target.table.view
     listing = StorageListing(target.storage, target.base_path).files
     found = {partition: file_slices(snapshot, listing, partition) for partition in plan.partitions}
     for item in plan.slices:

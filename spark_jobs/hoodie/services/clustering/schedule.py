@@ -31,6 +31,7 @@ from hoodie.services.rewrite_slices import rewrite_context
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.bootstrap import with_source, with_source_size
+from hoodie.table.committed_files import CommittedFiles
 from hoodie.table.hash_ring import Rings
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
@@ -132,17 +133,18 @@ def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan
     if not due.due:
         return DuePlan(None, f"no clustering is due: {due.reason}")
     check_not_repeated(config[SORT_COLUMNS])
+    snapshot, committed = target.table.view, CommittedFiles.of(target.table)
     order = Order.of(params(config), config)
     if order is not None:
         order.check(rewrite_context(target, NO_TIME, "cluster").file_schema)
-    snapshot, listing = TimelineView.of(timeline, storage), StorageListing(storage, base_path)
+    listing = StorageListing(storage, base_path)
     settled = _settled(timeline, storage, config)
     if resize.ringed(target, timeline):
         rings, busy = Rings(target.table.ref, snapshot), busy_groups(timeline, storage)
         planned = resized(rings, listing.files, listing.partitions(), busy, config, settled)
         if planned.plan is not None:
             taken = [item.group for item in planned.plan.slices]
-            check_undamaged(timeline, storage, target.props, snapshot, listing.files, taken)
+            check_undamaged(committed, snapshot, listing.files, taken)
         return planned
     planned = plan(
         snapshot,
@@ -156,7 +158,7 @@ def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan
     if planned.plan is None:
         return planned
     taken = [item.group for item in planned.plan.slices]
-    check_undamaged(timeline, storage, target.props, snapshot, listing.files, taken)
+    check_undamaged(committed, snapshot, listing.files, taken)
     named = partial(with_source, storage, base_path)
     groups = (replace(group, slices=tuple(map(named, group.slices))) for group in planned.plan.groups)
     return replace(planned, plan=replace(planned.plan, groups=tuple(groups)))

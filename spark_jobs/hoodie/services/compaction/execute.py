@@ -30,7 +30,7 @@ from hoodie.table.committed_files import CommittedFiles
 from hoodie.table.features import ROWS, check_features
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
-from hoodie.table.view import FileSlice, TimelineView, file_slices
+from hoodie.table.view import FileSlice, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import RuntimeStats, WriteStat, stats_by_partition
 from hoodie.timeline.instant import Action, Instant, State
@@ -196,8 +196,8 @@ def _with_late_logs(
     On a storage that does not fence, a planner that sleeps past its lock's expiry may put its plan beside, or
     after, a commit that it has not seen: rows of a log that is left out would be gone.
     """
-    timeline = target.timeline()
-    snapshot = TimelineView.of(timeline, target.storage)
+    target.timeline()
+    snapshot = target.table.view
     listing = StorageListing(target.storage, target.base_path).files
     found: dict[str, dict[str, list[FileSlice]]] = {}
     whole = []

@@ -37,6 +37,7 @@ from hoodie.services.planner.entry import PlannerEntry, Work
 from hoodie.services.request import RewriteRequest
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.bootstrap import with_source
+from hoodie.table.committed_files import CommittedFiles
 from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.listing import StorageListing
 from hoodie.table.pending import BusyGroups, busy_groups
@@ -195,7 +196,7 @@ def plan_now(
     if not answer.due:
         return DuePlan(None, f"no compaction is due: {answer.reason}")
     storage, base_path = target.storage, target.base_path
-    snapshot, listing = TimelineView.of(timeline, storage), StorageListing(storage, base_path)
+    snapshot, listing = target.table.view, StorageListing(storage, base_path)
     planned = plan(
         snapshot,
         listing.files,
@@ -206,7 +207,7 @@ def plan_now(
     if planned.plan is None:
         return planned
     groups = [item.group for item in planned.plan.operations]
-    check_undamaged(timeline, storage, target.props, snapshot, listing.files, groups)
+    check_undamaged(CommittedFiles.of(target.table), snapshot, listing.files, groups)
 
     operations = (with_source(storage, base_path, item) for item in planned.plan.operations)
     return replace(planned, plan=replace(planned.plan, operations=tuple(operations)))

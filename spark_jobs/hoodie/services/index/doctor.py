@@ -41,7 +41,7 @@ from hoodie.table.view import FileSlice, TimelineView, file_slices, merged_slice
 from hoodie.write.participants.metadata import schema_of
 from hoodie.write.participants.metadata.footers import Files
 from hoodie.write.participants.metadata.initialization import initial_records
-from hoodie.write.participants.metadata.registry import maintained_partitions
+from hoodie.write.participants.metadata.registry import partitions_of
 
 #: without a record there a key is taken for a new one; the others are asked again in the file itself
 MISSING_LOSES = frozenset({Partition.RECORD_INDEX})
@@ -137,7 +137,7 @@ def compare(table: Table, metadata: MetadataTable, config: Config, deep: bool) -
 
 def _compare_files(table: Table, listing: FileListing, walked: FileListing) -> Iterator[Disagreement]:
     """Every data file of the timeline's commits, and every one that is listed, by its size."""
-    view, index = TimelineView.of(table.timeline, table.storage), Partition.FILES.value
+    view, index = table.view, Partition.FILES.value
     partitions = sorted({*walked.partitions(), *listing.partitions()})
     listing.many(partitions)  # one look at the index for all of them
     for partition in partitions:
@@ -162,7 +162,7 @@ def _compare_indexes(
     table: Table, metadata: MetadataTable, config: Config, files: Files
 ) -> Iterator[Disagreement]:
     """Each base file is read as far as the index needs it."""
-    for kept in maintained_partitions(metadata.partitions):
+    for kept in partitions_of(metadata.partitions):
         if kept.partition is not Partition.FILES:
             counts = _Counts(kept.partition)
             asked = config

@@ -49,11 +49,7 @@ from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.participants.metadata import MetadataPartition
 from hoodie.write.participants.metadata.async_indexer import AsyncIndexer
 from hoodie.write.participants.metadata.initialization import drop_partitions, make_partitions
-from hoodie.write.participants.metadata.registry import (
-    ASKED_TO_GO,
-    MAINTAINED_PARTITIONS,
-    maintained_partitions,
-)
+from hoodie.write.participants.metadata.registry import ALL_PARTITIONS, ASKED_TO_GO, partitions_of
 from hoodie.write.participants.metadata_table import begin_rebuild, drop_metadata_table, finish_rebuild
 from hoodie.write.transaction import Transaction
 
@@ -87,7 +83,7 @@ def pending_plans(target: ServiceTable) -> dict[Instant, IndexPlan]:
     """
     plans, under_way = index_plans(target.table), indexes_under_way(target.table)
     for instant, plan in plans.items():
-        known = [kept.partition.value for kept in maintained_partitions(plan.indexes)]
+        known = [kept.partition.value for kept in partitions_of(plan.indexes)]
         other = [name for name in plan.indexes if name not in known]
         if other:
             raise ConfigError(
@@ -115,7 +111,7 @@ def execute_indexing(
     """False where another process has executed the plan, or taken it back, meanwhile. Raises TableBusy while
     other plans wait: run it again once they are executed.
     """
-    wanted = maintained_partitions(plan.indexes)
+    wanted = partitions_of(plan.indexes)
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError):
             return _execute_planned(target, instant, wanted, progress, alone=False)
@@ -325,7 +321,7 @@ def _names(request: IndexRequest, there: dict[str, None]) -> list[str]:
 
 
 def _supported() -> tuple[str, ...]:
-    return tuple(item.partition.value for item in MAINTAINED_PARTITIONS)
+    return tuple(item.partition.value for item in ALL_PARTITIONS)
 
 
 def _check_setting(target: ServiceTable, mode: str, names: Sequence[str]) -> None:
@@ -336,7 +332,7 @@ def _check_setting(target: ServiceTable, mode: str, names: Sequence[str]) -> Non
             "leave the setting out",
             setting=METADATA_ENABLE.name,
         )
-    for kept in maintained_partitions(names):
+    for kept in partitions_of(names):
         why = kept.unfollowed(target.table, target.config)
         if kept.asked(target.config) is False:
             why = ASKED_TO_GO
@@ -375,7 +371,7 @@ def _do(target: ServiceTable, request: IndexRequest, work: _Work) -> None:
         else:
             drop_partitions(table, work.drop)
     else:
-        make_partitions(table, config, maintained_partitions(work.make), progress)
+        make_partitions(table, config, partitions_of(work.make), progress)
 
 
 def _schedule(target: ServiceTable, request: IndexRequest, work: _Work) -> _Work:

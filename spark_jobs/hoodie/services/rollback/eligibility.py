@@ -218,7 +218,7 @@ def check_not_built_upon(target: ServiceTable, timeline: Timeline, compaction: I
     its incremental queries miss their rows.
     """
     storage, base_path = target.storage, target.base_path
-    snapshot = TimelineView.of(timeline, storage)
+    snapshot = target.table.view
     groups = {group for group, time in snapshot.compacting.items() if time == compaction.time}
     found = [
         log

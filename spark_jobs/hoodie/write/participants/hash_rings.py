@@ -30,7 +30,6 @@ from hoodie.table.hash_ring import (
     rings_folder,
 )
 from hoodie.table.participant import Commit, CommitParticipant
-from hoodie.table.view import TimelineView
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.clustering import ClusteringPlan
@@ -174,7 +173,7 @@ def clustered_rings(rings: Rings, plan: ClusteringPlan, time: InstantTime) -> li
 
 
 def _rings(table: Table) -> Rings:
-    return Rings(table.ref, TimelineView.of(table.timeline, table.storage))
+    return Rings(table.ref, table.view)
 
 
 def _new_groups(metadata: CommitMetadata) -> dict[str, list[str]]:

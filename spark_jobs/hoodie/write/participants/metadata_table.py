@@ -52,8 +52,8 @@ from hoodie.write.participants.metadata.registry import (
     asks_for_index,
     begun_partitions,
     due_to_go,
-    maintained_partitions,
     named,
+    partitions_of,
     to_make,
 )
 
@@ -68,7 +68,7 @@ def begin_rebuild(table: Table, names: Collection[str]) -> None:
     there, begun = props.metadata_partitions, begun_indexes(props)
     gone = {*names, *there, *begun} if _FILES in names else {*names}
     forget_plans(table, gone)
-    again = [kept.partition.value for kept in maintained_partitions({*begun, *gone})]
+    again = [kept.partition.value for kept in partitions_of({*begun, *gone})]
     take_out(table, gone, again)
 
 
@@ -239,7 +239,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
         under_way = indexes_under_way(data)
         check_under_way(data, under_way)
         names = {*data.properties.metadata_partitions, *under_way}
-        found = {kept: kept.changes(changed) for kept in maintained_partitions(names)}
+        found = {kept: kept.changes(changed) for kept in partitions_of(names)}
         lost = {
             kept.partition.value: "it can't follow this" for kept, given in found.items() if given is None
         }

@@ -41,7 +41,7 @@ from hoodie.table.commit_keys import deleted_keys, inserted_keys, joined
 from hoodie.table.handle import Table
 from hoodie.table.skeleton import open_base
 from hoodie.table.table_schema import TableSchema
-from hoodie.table.view import FileSlice, TimelineView, merged_slices
+from hoodie.table.view import FileSlice, merged_slices
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Kind
@@ -163,7 +163,7 @@ def _deleted(
         yield from deleted_keys(data, path, stat, changed.commit.instant.time, listing)
     if isinstance(metadata, ReplaceCommitMetadata) and metadata.operation_type.upper() != CLUSTERING:
         replaced = {path: frozenset(ids) for path, ids in metadata.partition_to_replace_file_ids.items()}
-        snapshot = TimelineView.of(data.timeline, data.storage)
+        snapshot = data.view
         listing.many(replaced)
         slices = [
             item
@@ -200,7 +200,7 @@ def _may_insert(stat: WriteStat) -> bool:
 def _slices(making: Making, files: Files) -> list[FileSlice]:
     """The latest slices of all file groups, oldest first."""
     data = making.data
-    snapshot = TimelineView.of(data.timeline, data.storage)
+    snapshot = data.view
     listing = partial(_listed, data.base_path, files)
     found = [item for path in files for item in merged_slices(snapshot, listing, path)]
     return sorted(
@@ -235,7 +235,7 @@ def _context(making: Making) -> SliceContext:
     schema = without_meta(from_avro(table_schema.avro or ""))
     return SliceContext(
         schema=with_meta(schema),
-        snapshot=TimelineView.of(timeline, data.storage),
+        snapshot=data.view,
         merger=table_merger(props, config, schema),
         ordering=props.precombine_field,
         budget=config[MERGE_BUDGET],

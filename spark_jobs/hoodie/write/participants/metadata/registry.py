@@ -16,7 +16,7 @@ from hoodie.write.participants.metadata.files import FilesPartition
 from hoodie.write.participants.metadata.record_index import RecordIndexPartition
 
 #: in the order in which they are made
-MAINTAINED_PARTITIONS: tuple[MetadataPartition, ...] = (
+ALL_PARTITIONS: tuple[MetadataPartition, ...] = (
     FilesPartition(),
     BloomFiltersPartition(),
     ColumnStatsPartition(),
@@ -26,10 +26,10 @@ MAINTAINED_PARTITIONS: tuple[MetadataPartition, ...] = (
 ASKED_TO_GO = "the settings say so"
 
 
-def maintained_partitions(names: Iterable[str]) -> list[MetadataPartition]:
+def partitions_of(names: Iterable[str]) -> list[MetadataPartition]:
     """Those of the names that are kept up to date."""
     wanted = frozenset(names)
-    return [kept for kept in MAINTAINED_PARTITIONS if kept.partition.value in wanted]
+    return [kept for kept in ALL_PARTITIONS if kept.partition.value in wanted]
 
 
 def named(props: TableProperties) -> set[str]:
@@ -46,7 +46,7 @@ def due_to_go(table: Table, config: Config) -> dict[str, str]:
     there = named(table.properties) - begun - under_way
     if Partition.FILES.value not in {*whole, *begun}:
         return dict.fromkeys(named(table.properties), "there is no list of files")
-    known = {kept.partition.value: kept for kept in MAINTAINED_PARTITIONS}
+    known = {kept.partition.value: kept for kept in ALL_PARTITIONS}
     found = {}
     for name in sorted(there):
         if name not in known or name not in whole:
@@ -63,7 +63,7 @@ def begun_partitions(table: Table) -> list[MetadataPartition]:
     read. Apache Hudi's indexer names those that it makes in the same way; its instant is pending then.
     """
     begun = begun_indexes(table.properties)
-    return maintained_partitions(set(begun) - indexes_under_way(table)) if begun else []
+    return partitions_of(set(begun) - indexes_under_way(table)) if begun else []
 
 
 def to_make(table: Table, config: Config) -> list[MetadataPartition]:
@@ -71,11 +71,11 @@ def to_make(table: Table, config: Config) -> list[MetadataPartition]:
     there = frozenset(table.properties.metadata_partitions)
     return [
         kept
-        for kept in MAINTAINED_PARTITIONS
+        for kept in ALL_PARTITIONS
         if kept.partition.value not in there and kept.asked(config) and not kept.unfollowed(table, config)
     ]
 
 
 def asks_for_index(config: Config) -> list[MetadataPartition]:
     """Those beside the list of files that the settings ask for."""
-    return [kept for kept in MAINTAINED_PARTITIONS[1:] if kept.asked(config)]
+    return [kept for kept in ALL_PARTITIONS[1:] if kept.asked(config)]
