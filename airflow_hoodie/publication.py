@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
 
 from airflow_hoodie import stats
 from airflow_hoodie.arguments import is_absolute, is_later, is_template
@@ -20,18 +21,43 @@ if TYPE_CHECKING:
 APPLICATION_KEY = "spark_application_id"
 
 
+class RunningOperator(Protocol):
+    """What Publication and ClusterJob need of an operator, whose fields are rendered, and table resolved."""
+
+    application: str
+    cancel_on_kill: bool
+    conf: Any
+    execution_timeout: timedelta | None
+    job: str
+    killed: bool
+    makes_table: ClassVar[bool]
+    only_planned: bool
+    outlets: Any
+    poll_interval: float
+    spark_ui: str | None
+    submitted: dict[str, Any] | None
+    table: Any
+    token: str | None
+
+    @property
+    def log(self) -> Any: ...
+    def defer(self, *, trigger: Any, method_name: str, timeout: timedelta | None = None) -> NoReturn: ...
+    def make_hook(self, *, detached: bool, request_path: str | None) -> Any: ...
+    def settings(self) -> dict[str, Any]: ...
+
+
 class Publication:
     """Of one run of an operator. Outside of a run there are no XComs, and so no links."""
 
-    def __init__(self, operator: Any, context: Context) -> None:
+    def __init__(self, operator: RunningOperator, context: Context) -> None:
         self._operator = operator
-        self._context = context
+        self.context: Any = context
         self._application: Mapping[str, Any] = {}
 
     def link(self, link: BaseOperatorLink) -> None:
         """Make a link of the task known while it runs."""
-        ti: Any = self._context.get("ti")
-        self._push(link.xcom_key, link.get_link(self._operator, ti_key=ti))
+        operator: Any = self._operator
+        self._push(link.xcom_key, link.get_link(operator, ti_key=self.context.get("ti")))
 
     def application(self, application_id: str) -> None:
         self._push(APPLICATION_KEY, application_id)
@@ -69,10 +95,10 @@ class Publication:
     def events(self, change: Mapping[str, Any] | None) -> None:
         """The assets' events contain the change; see `record_commit`."""
         operator = self._operator
-        operator.outlets = record_commit(self._context, operator.outlets, change, operator.table["path"])
+        operator.outlets = record_commit(self.context, operator.outlets, change, operator.table["path"])
 
     def _push(self, key: str, value: str) -> None:
-        ti: Any = self._context.get("ti")
+        ti = self.context.get("ti")
         if hasattr(ti, "xcom_push"):
             ti.xcom_push(key=key, value=value)
 

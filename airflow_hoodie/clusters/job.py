@@ -13,9 +13,8 @@ import json
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from airflow_hoodie import stats
 from airflow_hoodie.arguments import is_template
@@ -35,7 +34,7 @@ from airflow_hoodie.exceptions import (
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.job_output import log_result
 from airflow_hoodie.job_results import JobResult, check_table
-from airflow_hoodie.publication import Publication
+from airflow_hoodie.publication import Publication, RunningOperator
 from airflow_hoodie.runs import commit_of
 from airflow_hoodie.secrets import any_secret
 from airflow_hoodie.triggers.application import LOST, TIMED_OUT, ApplicationTrigger
@@ -43,9 +42,6 @@ from hoodie.errors import HoodieError
 from hoodie.storage import normalize
 from hoodie.timeline.job_reports import JobReport
 from hoodie.timeline.tokens import TokenCommit
-
-if TYPE_CHECKING:
-    from airflow.sdk import Context
 
 #: of the note of a submission in the task's state store
 _KEY = "hoodie_submission"
@@ -84,15 +80,15 @@ class _Note:
 
 
 class ClusterJob:
-    """Of a running operator, with its token, if it has one, and its table. Methods raise the exceptions of
-    airflow_hoodie.exceptions.
+    """Of a running operator, with its token, if it has one, its table and the publication of the run. Methods
+    raise the exceptions of airflow_hoodie.exceptions.
     """
 
-    def __init__(self, operator: Any, cluster: ClusterManager, context: Context) -> None:
+    def __init__(self, operator: RunningOperator, cluster: ClusterManager, publication: Publication) -> None:
         self._operator = operator
         self._cluster = cluster
-        self._context: Any = context
-        self._publication = Publication(operator, context)
+        self._publication = publication
+        self._context = publication.context
         self._log = operator.log
         self._note = _Note.of(self._context)
         #: the report of a job that no other try is to take
@@ -121,7 +117,6 @@ class ClusterJob:
             self.abandon()
             raise HoodieJobKilledError(f"the task was killed before it waited for {application}")
         self._log.info("%s is on the cluster; the task waits for its end in the triggerer", application)
-        timeout: timedelta | None = operator.execution_timeout
         operator.defer(
             trigger=ApplicationTrigger(
                 cluster=self._cluster.place(),
@@ -132,19 +127,18 @@ class ClusterJob:
                 cancel_on_kill=operator.cancel_on_kill,
             ),
             method_name="execute_complete",
-            timeout=timeout,
+            timeout=operator.execution_timeout,
         )
         raise AssertionError("defer raises")
 
     def _show_ui(self, application: str) -> None:
         """The link to what the cluster shows of the application: its Spark UI, or its history."""
-        operator = self._operator
         try:
-            operator.spark_ui = self._cluster.ui(application)
+            self._operator.spark_ui = self._cluster.ui(application)
         except HoodieException as error:
             self._log.warning("There is no link to the Spark UI: %s", error.message)
-        if operator.spark_ui:
-            self._publication.spark_ui(operator.spark_ui)
+        if self._operator.spark_ui:
+            self._publication.spark_ui(self._operator.spark_ui)
 
     # --- the job of an earlier try --------------------------------------------------------------------
 

@@ -194,7 +194,7 @@ def hook_arguments(operator: SparkSubmitOperator) -> dict[str, Any]:
     }
 
 
-def add_lineage(operator: SparkSubmitOperator, context: Any) -> None:
+def add_lineage(operator: Any, context: Any) -> None:
     """Adds to `conf` what `openlineage_inject_parent_job_info` and its like ask for."""
     module: Any = spark_submit_operator
     if operator._openlineage_inject_parent_job_info:

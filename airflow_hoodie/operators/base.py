@@ -267,9 +267,9 @@ class HoodieJobOperator(SparkSubmitOperator):
                 with publication.counting_conflicts():
                     choice = self._chosen()
                     if choice.engine == LOCAL:
-                        result = self._run_here(context)
+                        result = self._run_here(context, publication)
                     else:
-                        result = self._run_on_spark(context, choice)
+                        result = self._run_on_spark(context, choice, publication)
                 stats.committed(result)
             return self._published(context, publication, result)
         finally:
@@ -320,14 +320,14 @@ class HoodieJobOperator(SparkSubmitOperator):
             raise from_error(error) from error
         return {**request, "engine": engine} if self.distributed else request
 
-    def _run_here(self, context: Context) -> dict[str, Any]:
+    def _run_here(self, context: Context, publication: Publication) -> dict[str, Any]:
         """The result of a job on the worker; `auto` submits one that had too little memory."""
         hook = HoodieLocalHook(
             self.job,
             kill_grace_seconds=self.kill_grace_seconds,
             env_vars=self.env_vars,
             memory=self._memory(),
-            on_progress=self._publication.progress if self._publication else None,
+            on_progress=publication.progress,
         )
         self._killable(hook)
         try:
@@ -340,9 +340,9 @@ class HoodieJobOperator(SparkSubmitOperator):
                 raise
             self.log.warning("%s; engine='auto' submits the job to Spark", error)
             choice = Choice(SPARK, f"the local job failed: {error}")
-        return self._run_on_spark(context, choice)
+        return self._run_on_spark(context, choice, publication)
 
-    def _run_on_spark(self, context: Context, choice: Choice) -> dict[str, Any]:
+    def _run_on_spark(self, context: Context, choice: Choice, publication: Publication) -> dict[str, Any]:
         """The result of a job that is submitted; raises TaskDeferred where a cluster has it."""
         try:
             script, bundle = job_script(), bundle_zip()
@@ -357,7 +357,7 @@ class HoodieJobOperator(SparkSubmitOperator):
             self.conf = {**QUIET_SPARK, **(self.conf or {})}
         try:
             if self.may_defer() and (cluster := cluster_of(self.make_hook(detached=True), self.deferrable)):
-                self._cluster_job = ClusterJob(self, cluster, context)
+                self._cluster_job = ClusterJob(self, cluster, publication)
                 return self._cluster_job.run(self.submitted)
             add_lineage(self, context)
             hook = self.make_hook()
@@ -369,8 +369,8 @@ class HoodieJobOperator(SparkSubmitOperator):
                 raise
             raise HoodieConfigurationError(f"engine='auto' takes Spark: {choice.why}. {error}") from None
         finally:
-            if self._publication is not None and isinstance(self._last_hook, HoodieSparkSubmitHook):
-                self._publication.history(self._last_hook.history_server)
+            if isinstance(self._last_hook, HoodieSparkSubmitHook):
+                publication.history(self._last_hook.history_server)
 
     def check_before_spark(self, source: Mapping[str, Any]) -> None:
         """Raises the exception of a source that the job would not find either, where its driver runs on this
@@ -427,8 +427,8 @@ class HoodieJobOperator(SparkSubmitOperator):
             )
         self.resolve()
         self.take_token(context)
-        publication = Publication(self, context)
-        job = self._cluster_job = ClusterJob(self, cluster_at(event["cluster"]), context)
+        publication = self._publication = Publication(self, context)
+        job = self._cluster_job = ClusterJob(self, cluster_at(event["cluster"]), publication)
         try:
             with publication.counting_conflicts():
                 result = job.result(event)

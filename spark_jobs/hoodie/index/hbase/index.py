@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from hoodie.index.settings import HBASE_MOVES, HBASE_ROLLBACK_SYNC
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.participant import CommitParticipant
 from hoodie.table.skeleton import open_base
-from hoodie.table.view import FileSlice, TimelineView
+from hoodie.table.view import FileSlice
 from hoodie.timeline.active import Timeline
 
 
@@ -77,8 +76,8 @@ class _Search:
 
     def __init__(self, table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> None:
         self.found = np.zeros(len(keys), dtype=np.bool_)
-        self._table = table
-        self._storage = table.storage()
+        self._table = Table(table)
+        self._storage = self._table.storage
         self._slices = slices
         self._keys = keys
         self._pieces: list[tuple[int, Positions, Positions]] = []
@@ -109,10 +108,6 @@ class _Search:
             rows[hits.keys] = hits.rows
         lacking = np.flatnonzero(rows == NOWHERE)
         if slice_.logs and len(lacking):
-            shown = shown_in_logs(self._storage, slice_, self._snapshot, keys.take(array(lacking)))
+            shown = shown_in_logs(self._storage, slice_, self._table.view, keys.take(array(lacking)))
             rows[lacking[shown]] = LOOK_UP
         return rows
-
-    @cached_property
-    def _snapshot(self) -> TimelineView:
-        return Table(self._table, self._storage).view

@@ -103,7 +103,7 @@ class HashRings(CommitParticipant):
         if plan is None:
             changed = self._renewed(table, time, metadata)
         else:
-            changed = clustered_rings(_rings(table), ClusteringPlan.from_record(plan), time)
+            changed = clustered_rings(Rings(table.ref, table.view), ClusteringPlan.from_record(plan), time)
         _at_once(lambda ring: _write(table, ring), changed)
 
     def undo(self, table: Table, instant: Instant) -> None:
@@ -138,7 +138,7 @@ class HashRings(CommitParticipant):
     def _renewed(self, table: Table, time: InstantTime, metadata: ReplaceCommitMetadata) -> list[Ring]:
         """The rings of partitions whose file groups a write replaces, or brings."""
         new, gone = _new_groups(metadata), metadata.partition_to_replace_file_ids
-        rings = _rings(table)
+        rings = Rings(table.ref, table.view)
         rings.load({*new, *gone})
         found = []
         for partition in sorted({*new, *gone}):
@@ -170,10 +170,6 @@ def clustered_rings(rings: Rings, plan: ClusteringPlan, time: InstantTime) -> li
             )
         found.append(ring.changed((node for change in mine for node in change.nodes), time))
     return found
-
-
-def _rings(table: Table) -> Rings:
-    return Rings(table.ref, table.view)
 
 
 def _new_groups(metadata: CommitMetadata) -> dict[str, list[str]]:
