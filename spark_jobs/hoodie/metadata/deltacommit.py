@@ -63,7 +63,7 @@ def write_deltacommit(
     table: WrittenTable, instant: InstantTime, partitions: Iterable[Partition], fill: Fill, room: Room | None
 ) -> None:
     """Raises TableError where a partition has no file groups, with nothing written."""
-    listing, shown, ready = table.listing(), table.view(), table.partitions
+    listing, shown, ready = table.listing(), table.view, table.partitions
     slices: dict[Partition, list[FileSlice]] = {}
     for name in partitions:
         view = shown if name in ready else table.indexing_view() or shown

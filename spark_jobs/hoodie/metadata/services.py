@@ -105,7 +105,7 @@ def finish_cleans(table: WrittenTable) -> None:
 
 def _old_files(table: WrittenTable, earliest: Instant) -> Mapping[str, tuple[CleanFile, ...]]:
     """Files of the slices before the one that was the newest at the earliest commit that is kept."""
-    view, listing = table.view(), table.listing()
+    view, listing = table.view, table.listing()
     found: dict[str, tuple[CleanFile, ...]] = {}
     for partition in table.partitions:
         old = [
@@ -215,14 +215,14 @@ def _is_behind(table: WrittenTable, newest: InstantTime) -> bool:
 
 
 def _plan(table: WrittenTable) -> CompactionPlan:
-    view, listing = table.view(), table.listing()
+    view, listing = table.view, table.listing()
     latest = [group[0] for name in table.partitions for group in table.groups(name, view, listing)]
     return CompactionPlan(tuple(compaction_operation(item, _NEW_FILE_BYTES) for item in latest if item.logs))
 
 
 def _execute_compaction(table: WrittenTable, instant: Instant, plan: CompactionPlan) -> None:
     table.resume_instant(instant.with_state(State.INFLIGHT))
-    blocks = table.blocks(table.view())
+    blocks = table.blocks(table.view)
     slices = list(_slices(table, instant, plan))
     stats = at_once(list(enumerate(slices)), partial(_write, table, instant.time, blocks))
     done = [stat for stat in stats if stat is not None]

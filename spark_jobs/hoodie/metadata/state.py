@@ -73,7 +73,7 @@ def index_states(data: Table) -> tuple[list[IndexState], list[str]]:
     if not ready and not data.timeline.holds(METADATA_TABLE):
         return [_state(name, UNFINISHED, [], []) for name in begun], []
     table.read_properties()
-    view, listing = table.view(), table.listing()
+    view, listing = table.view, table.listing()
     found: list[IndexState] = []
     for name in dict.fromkeys((*ready, *begun)):
         relative_path(name, "an index that the table's properties name")

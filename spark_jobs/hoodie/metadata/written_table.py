@@ -65,9 +65,6 @@ class WrittenTable(Table):
         """That of the table as it is now; its handle keeps what it has listed."""
         return Timeline.load(self.data.base_path, self.storage, self.data.timeline)
 
-    def view(self) -> TimelineView:
-        return self.table.view
-
     def indexing_view(self) -> TimelineView | None:
         """Also of the file groups that an indexer of Apache Hudi is filling; None where there are none: it
         makes all of them before it begins the deltacommit that fills them.
@@ -77,7 +74,7 @@ class WrittenTable(Table):
             for instant in self.refresh().filter((Action.DELTACOMMIT,))
             if is_indexing(instant.time)
         )
-        view = self.view()
+        view = self.view
         return replace(view, committed=view.committed | filling) if filling else None
 
     def has_groups(self, partition: str, view: TimelineView) -> bool:
