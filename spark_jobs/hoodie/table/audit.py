@@ -40,8 +40,7 @@ class Audit:
 
 def audit(table: Table) -> Audit:
     """Lists the partitions that commits, savepoints and plans name; opens no data file. Raises TableError."""
-    timeline, storage = table.timeline, table.storage
-    snapshot = table.view
+    timeline, snapshot, storage = table.timeline, table.view, table.storage
     committed, listing = CommittedFiles.of(table), table.listing()
     named = committed.by_path()
     found: dict[str, dict[str, int]] = {}

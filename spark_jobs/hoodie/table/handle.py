@@ -150,9 +150,7 @@ class Table:
 
     @property
     def view(self) -> TimelineView:
-        """What is committed, as the timeline was listed last: computed once a listing. Raises as `timeline`,
-        and TableError for damaged commits and plans.
-        """
+        """Computed once a listing of the timeline. Raises as that, and TableError for damaged contents."""
         from hoodie.table.view import TimelineView
 
         timeline = self.timeline

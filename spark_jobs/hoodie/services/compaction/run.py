@@ -208,7 +208,6 @@ def plan_now(
         return planned
     groups = [item.group for item in planned.plan.operations]
     check_undamaged(CommittedFiles.of(target.table), snapshot, listing.files, groups)
-
     operations = (with_source(storage, base_path, item) for item in planned.plan.operations)
     return replace(planned, plan=replace(planned.plan, operations=tuple(operations)))
 
