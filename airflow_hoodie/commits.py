@@ -58,7 +58,7 @@ class TableReader:
 
     def __init__(self, path: str, options: Mapping[str, str] | None = None) -> None:
         """`options`: settings of its storage. Raises ConfigError for a scheme that has no storage."""
-        self._table = Table(TableRef.of(path, Config.of(options or {})), timeline_only=True)
+        self._table = Table(TableRef.of(path, Config.of(options or {})))
         self.base_path = self._table.base_path
         self.storage = self._table.storage
         self._opened: dict[Instant, CommitDetails] = {}

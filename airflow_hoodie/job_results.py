@@ -50,7 +50,7 @@ class JobResult(StoredReport):
 def check_table(path: str, options: Mapping[str, Any]) -> None:
     """Raises HoodieTableNotFoundError where there is no table; of other errors the job has more to say."""
     try:
-        Table.open(path, Config.of(options_of(options)), timeline_only=True)
+        Table.open(path, Config.of(options_of(options)))
     except TableNotFound as error:
         raise from_error(error) from error
     except HoodieError:

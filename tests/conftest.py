@@ -110,8 +110,21 @@ def golden_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def later_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Timelines that Apache Hudi 1.2.0 wrote: `1.2.0-{v8,v9}/<name>/{table,meta.json}` (see data/golden)."""
+    """Tables of versions 8 and 9 of Apache Hudi 1.2.0: `1.2.0-{v8,v9}/<name>/{table,expected,meta.json}` (see
+    data/golden).
+
+    They are one for the run: a test that writes to a table takes a copy of its own.
+    """
     return unpacked(DATA / "golden/later.tar.xz", tmp_path_factory, DATA / "golden/slices.tar.xz")
+
+
+@pytest.fixture(scope="session")
+def later_more(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """More of them, upgraded and downgraded ones, some of 1.0.2: `more/<name>/{table,expected,meta.json}`.
+
+    They are one for the run: a test that writes to a table takes a copy of its own.
+    """
+    return unpacked(DATA / "golden/later_more.tar.xz", tmp_path_factory)
 
 
 @pytest.fixture(scope="session")

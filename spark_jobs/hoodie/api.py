@@ -313,14 +313,13 @@ def instants(path: str, *, archived: bool = False) -> list[dict[str, Any]]:
     """Instants, oldest first: time, action, state, what commits wrote, and of which instants a rollback, a
     restore or a savepoint is. Raises TableError.
 
-    Those of the active timeline, or, with `archived`, those that were moved out of it. The active timeline is
-    also read of tables of versions 8 and 9.
+    Those of the active timeline, or, with `archived`, those that were moved out of it.
     """
     from hoodie.table.handle import Table
     from hoodie.table.instants import active_instants, archived_instants
     from hoodie.timeline.time import plain
 
-    table = Table.open(path, timeline_only=not archived)
+    table = Table.open(path)
     found: list[dict[str, Any]] = plain(archived_instants(table) if archived else active_instants(table))
     return found
 

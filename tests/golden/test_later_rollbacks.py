@@ -52,7 +52,7 @@ TABLES = [f"1.2.0-{each}/{name}" for each in ("v8", "v9") for name in ("mor_roll
 def before(later_tables: Path, request: pytest.FixtureRequest, tmp_path: Path) -> Before:
     base = tmp_path / "t"
     shutil.copytree(later_tables / request.param / "table", base)
-    table = Table.open(str(base), timeline_only=True)
+    table = Table.open(str(base))
     (done,) = table.timeline.filter([Action.ROLLBACK], completed=True)
     known = json.loads((later_tables / "slices.json").read_text())[request.param]["files"]
     plan = RollbackPlan.from_bytes(table.timeline.plan(done, STORAGE))

@@ -83,7 +83,7 @@ def test_contents(later_tables: Path, name: str) -> None:
 def test_entries(later_tables: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As those of layout one: what each instant did, by the table's handle."""
     monkeypatch.setattr(lsm_archive, "_BATCH", 3)
-    table = Table.open(str(later_tables / name / "table"), timeline_only=True)
+    table = Table.open(str(later_tables / name / "table"))
     entries = list(table.archive.entries())
     assert [entry.instant for entry in entries] == list(table.archive.instants())
     for entry in entries:
@@ -113,7 +113,7 @@ def test_spans(folder: Path) -> None:
 
 def test_tables_without_archived_instants(later_tables: Path, tmp_path: Path) -> None:
     empty = later_tables / "1.2.0-v8/cow_types/table"
-    assert Timeline.load(str(empty), timeline_only=True).instants
+    assert Timeline.load(str(empty)).instants
     assert archive(history(empty)).instants() == []
     assert archive(tmp_path / "gone").instants() == []
 

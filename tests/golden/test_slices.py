@@ -35,7 +35,7 @@ class Known:
     """A table: its timeline is on disk, its data files are names."""
 
     def __init__(self, folder: Path, name: str, known: dict[str, Any]) -> None:
-        self.timeline = Timeline.load(str(folder / name / "table"), STORAGE, timeline_only=True)
+        self.timeline = Timeline.load(str(folder / name / "table"), STORAGE)
         self.view = TimelineView.of(self.timeline, STORAGE)
         self.known = known
 
@@ -212,7 +212,7 @@ def test_times_of_completion_of_an_upgraded_table(tables: dict[str, Known], tmp_
     moment = datetime.strptime("20261127072926", "%Y%m%d%H%M%S").timestamp()
     renamed = done.rename(done.with_name("20261127072925027.deltacommit"))
     os.utime(renamed, (moment, moment))
-    timeline = Timeline.load(str(base), STORAGE, timeline_only=True)
+    timeline = Timeline.load(str(base), STORAGE)
     view = pickle.loads(pickle.dumps(TimelineView.of(timeline, STORAGE)))
     slicing = slicing_of(timeline)
     assert view.slicing == slicing

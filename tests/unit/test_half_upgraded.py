@@ -107,13 +107,11 @@ def test_a_table_of_a_later_version_is_named_so(whole: str, half: str, tmp_path:
     file = path / ".hoodie" / "hoodie.properties"
     text = file.read_text()
     file.write_text(text.replace("table.version=6", "table.version=9"))
-    with pytest.raises(UnsupportedVersion, match="version 9") as raised:
-        Timeline.load(str(path))
-    assert raised.value.values["version"] == 9
     assert len(TableReader(str(path)).poll().commits()) == len(Timeline.load(whole).commits())
     file.write_text(text.replace("table.version=6", "table.version=10"))
-    with pytest.raises(UnsupportedVersion, match="version 10"):
+    with pytest.raises(UnsupportedVersion, match=r"version 10.*up to 9") as raised:
         TableReader(str(path)).poll()
+    assert raised.value.values == {"path": str(path), "version": 10}
     file.unlink()
     with pytest.raises(HalfUpgraded, match=r"version \(none\)"):
         TableReader(str(path)).poll()

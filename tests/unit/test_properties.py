@@ -381,10 +381,10 @@ def test_both_torn(base: str, storage: LocalStorage) -> None:
 
 def test_newer_version(base: str, storage: LocalStorage) -> None:
     path = Path(properties.properties_path(base))
-    path.write_bytes(path.read_bytes().replace(b"version=6", b"version=8"))
-    with pytest.raises(UnsupportedVersion, match=r"version 8.*up to 6.*downgrade_table") as caught:
+    path.write_bytes(path.read_bytes().replace(b"version=6", b"version=10"))
+    with pytest.raises(UnsupportedVersion, match=r"version 10.*up to 9.*version 6") as caught:
         load(storage, base)
-    assert caught.value.values["version"] == 8
+    assert caught.value.values["version"] == 10
 
 
 def test_older_version_without_checksum(tmp_path: Path, storage: LocalStorage) -> None:

@@ -20,37 +20,29 @@ class LayoutVersion(enum.IntEnum):
 
 @dataclass(frozen=True)
 class TableVersion:
-    """hoodie.table.version. `name` is Apache Hudi's.
-
-    `supported`: tables are read, written and served. Of the others that are known the timeline is read,
-    if it lies as its layout says.
-    """
+    """hoodie.table.version. `name` is Apache Hudi's. `writable`: tables are written and served, too."""
 
     number: int
     name: str
     layout: LayoutVersion
-    supported: bool
-
-    @property
-    def timeline_readable(self) -> bool:
-        return self.supported or self.layout is LayoutVersion.TWO
+    writable: bool
 
 
-#: all that Apache Hudi 1.2.0 knows. It counts tables below version 1 among those of layout 0, whose files
-#: of completed instants have the same names
+#: all that Apache Hudi 1.2.0 knows: they are read. It counts tables below version 1 among those of layout 0,
+#: whose files of completed instants have the same names
 VERSIONS = {
     number: TableVersion(
         number,
         name,
         LayoutVersion.ONE if number < 8 else LayoutVersion.TWO,
-        supported=number <= 6,
+        writable=number <= 6,
     )
     for number, name in enumerate(
         ("ZERO", "ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "NINE")
     )
 }
 
-#: what new tables get, and the newest that is supported
+#: what new tables get, and the newest that is written
 NEWEST = VERSIONS[6]
 
 #: the first version whose hoodie.properties always has a checksum
@@ -65,21 +57,27 @@ def is_of_layout(number: int, layout: LayoutVersion) -> bool:
     return (VERSIONS[number].layout if number in VERSIONS else max(LayoutVersion)) is layout
 
 
-def check_supported(number: int, base_path: str, name: str = "", *, timeline_only: bool = False) -> None:
-    """Raises UnsupportedVersion for a table version whose tables, or of which not even the timeline, can be
-    read. `name` is the table's.
-    """
-    known = VERSIONS.get(number)
-    if known is not None and (known.timeline_readable if timeline_only else known.supported):
+def check_readable(number: int, base_path: str) -> None:
+    """Raises UnsupportedVersion for a table version that this package does not know."""
+    if number in VERSIONS:
         return
-    partly = ""
-    if known is not None and known.timeline_readable:
-        partly = "; of this table its timeline is listed and waited for by sensors, no more"
-    table = f"'{name}'" if name else "…"
     raise UnsupportedVersion(
-        f"{base_path} has table version {number}; this package reads and writes versions up to "
-        f"{NEWEST.number}{partly}. Downgrade the table with Apache Hudi (call downgrade_table(table => "
-        f"{table}, to_version => '{NEWEST.name}')), or use a table written with version {NEWEST.number}",
+        f"{base_path} has table version {number}; this package reads versions up to {max(VERSIONS)}. Read it "
+        f"with Apache Hudi, or use a table written with version {NEWEST.number}",
+        path=base_path,
+        version=number,
+    )
+
+
+def check_writable(number: int, base_path: str, name: str) -> None:
+    """Raises UnsupportedVersion for a table version that is read only. `name` is the table's."""
+    if VERSIONS[number].writable:
+        return
+    raise UnsupportedVersion(
+        f"{base_path} has table version {number}; this package writes and serves versions up to "
+        f"{NEWEST.number}, and reads this one. Downgrade the table with Apache Hudi (call "
+        f"downgrade_table(table => '{name or '…'}', to_version => '{NEWEST.name}')), or use a table written "
+        f"with version {NEWEST.number}",
         path=base_path,
         version=number,
     )

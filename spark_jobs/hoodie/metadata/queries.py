@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 from hoodie.config.key import Config
+from hoodie.config.versions import LayoutVersion
 from hoodie.errors import InputError, TableError
 from hoodie.mask import masked
 from hoodie.metadata.partitions.files import MetadataListing
@@ -45,10 +46,12 @@ def ignored(table: Table | TableRef, why: str) -> None:
 
 
 def for_queries(table: Table, config: Config) -> MetadataTable | None:
-    """The table's metadata table, as of the table's timeline; None where there is none, or queries are not to
-    use it. Raises MetadataTableUnavailable.
+    """The table's metadata table, as of the table's timeline; None where there is none, where it is one of
+    version 8 or 9, and where queries are not to use it. Raises MetadataTableUnavailable.
     """
     if config[METADATA_ENABLE] is False or not _named(table.properties.metadata_partitions):
+        return None
+    if table.layout.version is not LayoutVersion.ONE:
         return None
     table.timeline  # noqa: B018  what is wrong with it is not the metadata table's fault
     with using():

@@ -177,6 +177,7 @@ class MetadataWriter:
             return None
         table = WrittenTable(data)
         table.read_properties()
+        table.for_writing()
         return cls(table)
 
     @classmethod

@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from hoodie.codec.avro import read_record
-from hoodie.errors import StateUnavailable, TableBusy
+from hoodie.config.versions import LayoutVersion
+from hoodie.errors import StateUnavailable, TableBusy, UnsupportedVersion
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.query import EARLIEST
 from hoodie.read.settings import HOLES_POLICY, Holes
@@ -282,6 +283,19 @@ def _savepoint_needs(savepoint: SavepointMetadata) -> dict[tuple[str, str], Need
                 group = (partition, parsed.file_id)
                 needs[group] = Need((*needs.get(group, Need()).names, name))
     return needs
+
+
+def check_incremental(table: Table) -> None:
+    """Raises UnsupportedVersion for a table whose incremental queries go by completion times."""
+    if table.layout.version is not LayoutVersion.ONE:
+        number = table.properties.version
+        raise UnsupportedVersion(
+            f"{table.base_path} has table version {number}, whose incremental queries and change data go by "
+            "the times at which commits were completed, which this package does not answer; read a snapshot, "
+            "or the rows as of an instant (as_of)",
+            path=table.base_path,
+            version=number,
+        )
 
 
 def check_begin(table: Table, begin: InstantTime) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 import pyarrow as pa
 
 from hoodie.config.key import Config
+from hoodie.config.versions import LayoutVersion
 from hoodie.errors import ConfigError, TableError
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without_meta
@@ -29,7 +30,7 @@ from hoodie.read.partition_values import PathColumns
 from hoodie.read.predicate import ANY, Node
 from hoodie.read.pruning import possible, possible_folder
 from hoodie.read.query import Query, QueryType
-from hoodie.read.readable_range import check_begin, file_history, last_before_pending
+from hoodie.read.readable_range import check_begin, check_incremental, file_history, last_before_pending
 from hoodie.read.settings import (
     DATA_SKIPPING,
     FROM_PATH,
@@ -348,7 +349,8 @@ def file_schemas(view: TableView, storage: Storage) -> Mapping[BaseFile, pa.Sche
 
 
 def _stored_schema(timeline: Timeline, instant: Instant, storage: Storage) -> str | None:
-    found = schema_text(timeline.read(instant, storage))
+    one = timeline.layout.version is LayoutVersion.ONE
+    found = schema_text(timeline.read(instant, storage)) if one else None
     return timeline.commit(instant, storage).schema_text() if found is None else found
 
 
@@ -359,6 +361,7 @@ def _period(query: Query, config: Config, table: Table) -> tuple[InstantTime | N
         return last_before_pending(table, policy, query.as_of or NO_TIME), None
     if query.type is not QueryType.INCREMENTAL:
         return None, None
+    check_incremental(table)
     if config[INCREMENTAL_FORMAT] is IncrementalFormat.CDC:
         raise ConfigError(
             f"{INCREMENTAL_FORMAT.name}=cdc is answered by read_table, read_batches and Spark's batch "

@@ -44,11 +44,13 @@ class ServiceTable:
     ) -> ServiceTable:
         """The table at a path, or one that is open, of which nothing is read twice.
 
-        Raises ConfigError for wrong settings, TableMismatch where they contradict it, TableError.
+        Raises ConfigError for wrong settings, TableMismatch where they contradict it, UnsupportedVersion for
+        a table that is read only, TableError.
         """
         check_extra(extra_metadata or {})
         given = Config.of(options)
         table = place if isinstance(place, Table) else Table.open(place, given)
+        table.for_writing()
         config = merged(given, table.properties)
         check_concurrency(table, config)
         return cls(table, config, dict(extra_metadata or {}))

@@ -66,24 +66,33 @@ class Table:
     within a bound (see Timeline). For one thread.
     """
 
-    def __init__(self, ref: TableRef, storage: Storage | None = None, *, timeline_only: bool = False) -> None:
+    def __init__(self, ref: TableRef, storage: Storage | None = None) -> None:
         self.ref = ref
-        self._timeline_only = timeline_only
         self.storage = storage or ref.storage()
+        self._writes = False
         self._properties: TableProperties | None = None
         self._timeline: Timeline | None = None
         self._view: TimelineView | None = None
 
     @classmethod
-    def open(
-        cls, path: str, config: Config | None = None, *, rounds: int = 5, timeline_only: bool = False
-    ) -> Table:
+    def open(cls, path: str, config: Config | None = None, *, rounds: int = 5) -> Table:
         """A table that is there. Raises as `TableRef.of`, and TableNotFound, TornProperties,
-        UnsupportedVersion. `rounds`: see `properties.load`. `timeline_only`: see `Timeline.load`.
+        UnsupportedVersion. `rounds`: see `properties.load`.
         """
-        table = cls(TableRef.of(path, config), timeline_only=timeline_only)
+        table = cls(TableRef.of(path, config))
         table.read_properties(rounds=rounds)
         return table
+
+    def for_writing(self) -> None:
+        """Let the handle refuse a version that is read only, from now on: another process may upgrade the
+        table. Raises UnsupportedVersion.
+        """
+        self._writes = True
+        if self._properties is not None:
+            self._check_writable(self._properties)
+
+    def _check_writable(self, props: TableProperties) -> None:
+        versions.check_writable(props.version, self.base_path, props.name)
 
     @property
     def base_path(self) -> str:
@@ -123,9 +132,9 @@ class Table:
 
     def read_properties(self, *, rounds: int = 5) -> TableProperties:
         """The properties as they are now."""
-        self._properties = properties.load(
-            self.storage, self.base_path, rounds=rounds, timeline_only=self._timeline_only
-        )
+        self._properties = properties.load(self.storage, self.base_path, rounds=rounds)
+        if self._writes:
+            self._check_writable(self._properties)
         return self._properties
 
     @property
@@ -141,9 +150,9 @@ class Table:
 
     def refresh(self) -> Timeline:
         """The timeline as it is now."""
-        timeline = Timeline.load(
-            self.base_path, self.storage, self._timeline, timeline_only=self._timeline_only
-        )
+        timeline = Timeline.load(self.base_path, self.storage, self._timeline)
+        if self._writes and timeline.layout is not ONE:
+            self.read_properties()
         if timeline is not self._timeline:
             self._timeline, self._view = timeline, None
         return timeline

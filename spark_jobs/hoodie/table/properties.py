@@ -288,13 +288,12 @@ def load(
     rounds: int = 5,
     pause_s: float = 0.1,
     sleep: Callable[[float], None] = time.sleep,
-    timeline_only: bool = False,
 ) -> TableProperties:
     """Read the properties, from the backup when the file itself is missing or torn.
 
     Another writer may be replacing the files, so up to `rounds` attempts are made, `pause_s` seconds apart.
     Raises TableNotFound (no `.hoodie`, or no properties in it), TornProperties (no whole file),
-    UnsupportedVersion (written by a newer Hudi); `timeline_only`: see Timeline.load.
+    UnsupportedVersion (written by a newer Hudi).
     """
     problems: list[str] = []
     for attempt in range(rounds):
@@ -304,7 +303,7 @@ def load(
         for path in (properties_path(base_path), backup_path(base_path)):
             texts, problem = _read_whole(storage, path)
             if texts is not None:
-                return _supported(texts, base_path, timeline_only)
+                return _readable(texts, base_path)
             if problem:
                 problems.append(f"{path}: {problem}")
         if not problems and not storage.exists(f"{base_path}/{META_FOLDER}"):
@@ -376,7 +375,7 @@ def update(storage: Storage, base_path: str, changes: Mapping[str, str | None]) 
             path=base_path,
         )
     storage.delete(backup)
-    return _supported(written, base_path)
+    return _readable(written, base_path)
 
 
 def _replace(storage: Storage, path: str, before: TableProperties, data: bytes) -> None:
@@ -450,9 +449,9 @@ def _flaw(texts: Mapping[str, str]) -> str | None:
     return None
 
 
-def _supported(texts: dict[str, str], base_path: str, timeline_only: bool = False) -> TableProperties:
+def _readable(texts: dict[str, str], base_path: str) -> TableProperties:
     props = TableProperties(checked_properties(texts, base_path))
-    versions.check_supported(props.version, base_path, props.name, timeline_only=timeline_only)
+    versions.check_readable(props.version, base_path)
     return props
 
 

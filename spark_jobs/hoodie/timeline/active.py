@@ -154,14 +154,11 @@ class Timeline:
         base_path: str,
         storage: Storage | None = None,
         before: Timeline | None = None,
-        *,
-        timeline_only: bool = False,
     ) -> Timeline:
         """Raises TableNotFound where `.hoodie` is missing, and UnsupportedVersion or HalfUpgraded.
 
         `before`, an earlier load of the same table, is the result itself when no file came or went, and else
         lends the times and the commits that it knows: files of completed instants never change.
-        `timeline_only`: the caller looks at nothing but the timeline, which is read of more table versions.
         """
         storage = storage or storage_for(base_path)
         earlier = before.mtimes if before is not None else None
@@ -181,7 +178,7 @@ class Timeline:
         if _LATER_FOLDER in listing:
             later = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
             if any(TWO.parse(name) for name in later):  # downgraded tables keep the folder, without instants
-                utc = _later_zone(storage, base_path, timeline_only)
+                utc = _later_zone(storage, base_path)
                 layout, listing = TWO, later
         instants, names = layout.instants(listing)
         mtimes = ModificationTimes(storage, f"{base_path}/{layout.folder}", listing, names)
@@ -409,7 +406,7 @@ class Timeline:
             ) from None
 
 
-def _later_zone(storage: Storage, base_path: str, timeline_only: bool) -> bool:
+def _later_zone(storage: Storage, base_path: str) -> bool:
     """Of a table whose instants lie as layout two has them, whether the instants are UTC.
 
     Raises UnsupportedVersion where the version is not read, HalfUpgraded where it has another layout.
@@ -421,7 +418,7 @@ def _later_zone(storage: Storage, base_path: str, timeline_only: bool) -> bool:
     found = _VERSION.search(texts)
     version = int(found[1][:9]) if found else 0
     if versions.is_of_layout(version, TWO.version):
-        versions.check_supported(version, base_path, timeline_only=timeline_only)
+        versions.check_readable(version, base_path)
         return _ZONE.search(texts) is not None
     later = " or ".join(str(item.number) for item in versions.VERSIONS.values() if item.layout is TWO.version)
     raise HalfUpgraded(

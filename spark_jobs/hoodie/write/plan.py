@@ -441,6 +441,7 @@ def _check_supported(
     if props is None:
         check_new(config)
     if props is not None:
+        table.for_writing()
         touches_rows = operation is not Operation.DELETE_PARTITION
         check_features(props, "write", "written", *(ROWS if touches_rows else UNKNOWN))
 

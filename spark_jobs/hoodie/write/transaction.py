@@ -103,6 +103,7 @@ class Transaction:
         extra: Mapping[str, str] | None = None,
     ) -> None:
         """`extra`: metadata of the commits, by which heartbeats name a task run."""
+        table.for_writing()
         self.table = table
         self.storage = table.storage
         self.base_path = table.base_path
