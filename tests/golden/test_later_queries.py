@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -19,6 +20,23 @@ from tests.support.tiers import full_but
 
 #: Hudi answers this column from the partition path, which does not hold the value; the files do
 FROM_PATH = {"cow_tskeygen": "ev"}
+#: incremental queries of Hudi look at no path: '' for the partition of nulls
+FROM_FILES = {"cow_hive_urlenc": "region", "cow_urlenc_nohive": "region"}
+#: Hudi answers from the newest state where files of the state at the end of the span were cleaned: rows that
+#: were written again since are not in its answers. Their files are there, for us and for hudi-rs
+FROM_NEWEST = {
+    "all_instants",
+    "all_instants9",
+    "cow_archived",
+    "mor_archived",
+    "mor_clean_commits",
+}
+#: as far as a span begins with a commit, Hudi gives late rows of logs that the table does not have
+LATE = {"mor_late_event"}
+#: 1.0.2 includes the commit that was completed at `begin`
+INCLUDES_BEGIN = {"h102_v8_mor"}
+#: Hudi's answer lacks rows of a writer that was completed after a compaction was planned; hudi-rs has them
+LACKS_ROWS = {"nbcc_pending_compaction_between"}
 #: rules of merging that are refused -> what the refusal says
 REFUSED = {
     "delete_marker": "hoodie.payload.delete.field",
@@ -49,12 +67,13 @@ FEATURES = {
 
 
 def asked(file: str) -> dict[str, Any] | None:
-    """The query that Hudi answered with this file; None for those that go by completion times."""
+    """The query that Hudi answered with this file; None for change data."""
     kind, *times = file.split("_")
     queries: dict[str, dict[str, Any]] = {
         "snapshot": {},
         "ro": {"query": "read_optimized"},
         "asof": {"as_of": times[0] if times else ""},
+        "inc": {"query": "incremental", "begin": times[0], "end": times[-1]} if times else {},
     }
     return queries.get(kind)
 
@@ -74,6 +93,29 @@ def test_rows_are_those_of_hudi(later_tables: Path, later_more: Path, name: str)
                 hoodie.read_table(table)
             continue
         got, expected = hoodie.read_table(table, **query), pq.read_table(file)
-        assert_same_rows(
-            got, expected, ignore=[FROM_PATH[short]] if short in FROM_PATH else [], what=file.stem
-        )
+        if "begin" in query and not agree(short, query, got, expected):
+            continue
+        ignored = FROM_PATH.get(short) or (FROM_FILES.get(short) if "begin" in query else None)
+        assert_same_rows(got, expected, ignore=[ignored] if ignored else [], what=file.stem)
+
+
+def agree(name: str, query: dict[str, Any], got: pa.Table, expected: pa.Table) -> bool:
+    """Is Hudi's answer to an incremental query the one to be given; what is known of it otherwise."""
+    begun = query["begin"] != "000"
+    if name in FROM_NEWEST and begun and got.num_rows > expected.num_rows:
+        assert keys(expected) < keys(got)
+        return False
+    if name in LATE and begun:
+        assert keys(got) < keys(expected)
+        return False
+    if name in INCLUDES_BEGIN and begun:
+        assert keys(got) < keys(expected)
+        return False
+    if name in LACKS_ROWS and begun and got.num_rows > expected.num_rows:
+        assert got.num_rows == 15
+        return False
+    return True
+
+
+def keys(rows: pa.Table) -> set[tuple[str, str]]:
+    return set(zip(rows["id"].to_pylist(), rows["name"].to_pylist(), strict=True))

@@ -93,7 +93,7 @@ def test_a_metadata_table_has_its_own_layout(before: Before) -> None:
     meta = Path(before.table.base_path, ".hoodie")
     shutil.copytree(meta, meta / "metadata/.hoodie")
     ref = TableRef(before.table.base_path, {"endpoint": "there"})
-    made = Table(ref, STORAGE, timeline_only=True).metadata_table
+    made = Table(ref, STORAGE).metadata_table
     assert made.ref == TableRef(f"{ref.uri}/.hoodie/metadata", {"endpoint": "there"})
     assert made.storage is STORAGE
     assert made.timeline.instants == before.table.timeline.instants

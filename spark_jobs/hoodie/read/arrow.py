@@ -187,6 +187,8 @@ def scan(
     if view.span is not None:
         time: Any = ds.field(COMMIT_TIME)
         within = (time > view.span.begin) & (time <= view.span.end)
+        if view.span.instants is not None:
+            within = time.isin(list(map(str, view.span.instants)))
         asked = within if asked is None else within & asked
     wanted = _looked_at(view, names, condition)
     target = _schema(view, names)
@@ -211,6 +213,8 @@ def _within(view: TableView, rows: pa.Table) -> pa.Table:
     if view.span is None:
         return rows
     times = rows.column(COMMIT_TIME)
+    if view.span.instants is not None:
+        return rows.filter(pc.is_in(times, pa.array(list(map(str, view.span.instants)), pa.string())))
     return rows.filter(pc.and_(pc.greater(times, view.span.begin), pc.less_equal(times, view.span.end)))
 
 

@@ -22,7 +22,7 @@ from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.query import Query, QueryType
 from hoodie.read.readable_range import (
-    check_incremental,
+    check_by_request,
     check_known_since,
     gone,
     last_before_pending,
@@ -129,7 +129,7 @@ class ChangeView:
         incremental query, TableError for commits that contradict themselves.
         """
         props, timeline, storage = table.properties, table.timeline, table.storage
-        check_incremental(table)
+        check_by_request(table)
         check_keeps_changes(props)
         last = timeline.last_commit
         newest = last.time if last else NO_TIME

@@ -121,21 +121,26 @@ def gone(text: str, **values: str) -> StateUnavailable:
 
 
 def needs_as_of(
-    timeline: Timeline, storage: Storage, time: InstantTime, groups: Collection[Group] | None = None
+    timeline: Timeline,
+    storage: Storage,
+    time: InstantTime,
+    groups: Collection[Group] | None = None,
+    by_completion: bool = False,
 ) -> dict[Group, Need]:
     """What the state as of `time` consists of; not before the first commit of the active timeline.
 
-    With `groups` only these, which commits up to `time` wrote.
+    With `groups` only these, which commits up to `time` wrote. `by_completion`: `time` is one of completion.
     """
     held: dict[Group, list[str]] = {}
     replaced: set[Group] = set()
     later: dict[Group, Need | None] = {}
     slicing = slicing_of(timeline)
-    for instant in timeline.commits():
-        if instant.is_after(time) and groups is not None:
+    for at, instant in _commits(timeline, by_completion):
+        later_one = REQUESTED.after(at, time)
+        if later_one and groups is not None:
             break
         commit = timeline.commit(instant, storage)
-        if not instant.is_after(time):
+        if not later_one:
             _apply(commit, held)
             for group in _replaced(commit):
                 held.pop(group, None)
@@ -153,6 +158,17 @@ def needs_as_of(
         if need is not None and group not in held and group not in replaced:
             needs[group] = need
     return needs
+
+
+def _commits(timeline: Timeline, by_completion: bool) -> list[tuple[InstantTime, Instant]]:
+    """Commits in the order of the times at which they were requested, or completed, with these times."""
+    if not by_completion:
+        return [(instant.time, instant) for instant in timeline.commits()]
+    return [
+        (timeline.completion_time(instant) or NO_TIME, instant)
+        for instant in timeline.by_completion()
+        if instant.action in COMMIT_ACTIONS
+    ]
 
 
 def _apply(commit: CommitMetadata, held: dict[Group, list[str]]) -> None:
@@ -203,17 +219,23 @@ def _name(path: str) -> str:
 Groups = Collection[tuple[str, str]]
 
 
-def file_history(table: Table, name: str, time: InstantTime, groups: Groups | None = None) -> FileHistory:
+def file_history(
+    table: Table,
+    name: str,
+    time: InstantTime,
+    groups: Groups | None = None,
+    by_completion: bool = False,
+) -> FileHistory:
     """The files of the table as of `time`, which have to be there; none for the newest state.
 
-    `name` is the option that asked for it. With `groups` only these file groups have to be whole, which
-    commits on the active timeline wrote. A savepoint's state is what the savepoint names, and the commits
-    after it where none of them is archived. StateUnavailable, which says from when on the table is whole,
-    where it is known not to be so at that time.
+    `name` is the option that asked for it. `by_completion`: `time` is one of completion. With `groups` only
+    these file groups have to be whole, which commits on the active timeline wrote. A savepoint's state is
+    what the savepoint names, and the commits after it where none of them is archived. StateUnavailable, which
+    says from when on the table is whole, where it is known not to be so at that time.
     """
     timeline, storage = table.timeline, table.storage
     past = FileHistory(name, time, slicing=slicing_of(timeline))
-    commits = [instant.time for instant in timeline.commits()]
+    commits = [at for at, _ in _commits(timeline, by_completion)]
     if not commits or REQUESTED.since(time, commits[-1]):
         return past
     if REQUESTED.before(time, commits[0]):
@@ -222,7 +244,7 @@ def file_history(table: Table, name: str, time: InstantTime, groups: Groups | No
             "ask for that time or a later one",
             **{name: time, "earliest": commits[0]},
         )
-    commit = [instant for instant in commits if REQUESTED.until(instant, time)][-1]
+    commit = [at for at in commits if REQUESTED.until(at, time)][-1]
     saved = Instant(commit, Action.SAVEPOINT, State.COMPLETED)
     if saved in timeline.instants:
         _check_hole(table, past, commit)
@@ -243,7 +265,7 @@ def file_history(table: Table, name: str, time: InstantTime, groups: Groups | No
                 f"{name} {time} is before what the cleaner kept: files are complete from {kept} on",
                 **{name: time, "earliest": kept},
             )
-    needs = needs_as_of(timeline, storage, time, groups)
+    needs = needs_as_of(timeline, storage, time, groups, by_completion)
     return replace(past, needs=needs, to_be_cleaned=_planned_names(plans))
 
 
@@ -285,17 +307,41 @@ def _savepoint_needs(savepoint: SavepointMetadata) -> dict[tuple[str, str], Need
     return needs
 
 
-def check_incremental(table: Table) -> None:
-    """Raises UnsupportedVersion for a table whose incremental queries go by completion times."""
+def check_by_request(table: Table) -> None:
+    """Raises UnsupportedVersion for a table whose change data and streams go by completion times."""
     if table.layout.version is not LayoutVersion.ONE:
         number = table.properties.version
         raise UnsupportedVersion(
-            f"{table.base_path} has table version {number}, whose incremental queries and change data go by "
-            "the times at which commits were completed, which this package does not answer; read a snapshot, "
-            "or the rows as of an instant (as_of)",
+            f"{table.base_path} has table version {number}, whose change data and streams go by the times at "
+            "which commits were completed, which this package does not answer; ask for the rows that "
+            "were written, incrementally",
             path=table.base_path,
             version=number,
         )
+
+
+def newest_completion(timeline: Timeline) -> InstantTime:
+    """When the commit was completed that was completed last; "" where there is none."""
+    commits = _commits(timeline, by_completion=True)
+    return commits[-1][0] if commits else NO_TIME
+
+
+def completed_between(
+    table: Table, begin: InstantTime, end: InstantTime
+) -> tuple[frozenset[InstantTime], bool]:
+    """(commits that were completed after `begin` and until `end`, are some of them archived)"""
+    timeline = table.timeline
+
+    def within(at: InstantTime | None) -> bool:
+        return at is not None and REQUESTED.after(at, begin) and REQUESTED.until(at, end)
+
+    active = {instant.time for at, instant in _commits(timeline, by_completion=True) if within(at)}
+    archived = {
+        instant.time
+        for instant in table.archive.instants()
+        if instant.action in COMMIT_ACTIONS and within(instant.completion or instant.time)
+    }
+    return frozenset(active | archived), not archived <= active
 
 
 def check_begin(table: Table, begin: InstantTime) -> None:

@@ -30,7 +30,13 @@ from hoodie.read.partition_values import PathColumns
 from hoodie.read.predicate import ANY, Node
 from hoodie.read.pruning import possible, possible_folder
 from hoodie.read.query import Query, QueryType
-from hoodie.read.readable_range import check_begin, check_incremental, file_history, last_before_pending
+from hoodie.read.readable_range import (
+    check_begin,
+    completed_between,
+    file_history,
+    last_before_pending,
+    newest_completion,
+)
 from hoodie.read.settings import (
     DATA_SKIPPING,
     FROM_PATH,
@@ -72,13 +78,23 @@ Touched = frozenset[tuple[str, str]] | None
 
 @dataclass(frozen=True)
 class Span:
-    """Commit times of the rows that an incremental query gives: later than `begin`, up to `end`."""
+    """Commit times of the rows that an incremental query gives: later than `begin`, up to `end`.
+
+    `by_completion`: `begin` and `end` are times of completion; `instants` are the commits between them, None
+    for all until `end`. `every_group`: not all of these commits say which file groups they wrote to.
+    """
 
     begin: InstantTime
     end: InstantTime
+    instants: frozenset[InstantTime] | None = None
+    by_completion: bool = False
+    every_group: bool = False
 
     def predicate(self) -> str:
         """SQL that DuckDB and Spark understand; instants are digits."""
+        if self.instants is not None:
+            listed = ", ".join(f"'{time}'" for time in sorted(self.instants, key=REQUESTED.key))
+            return f"({COMMIT_TIME} IN ({listed}))" if listed else "(FALSE)"
         return f"({COMMIT_TIME} > '{self.begin}' AND {COMMIT_TIME} <= '{self.end}')"
 
 
@@ -246,12 +262,13 @@ def _seen(
     storage, props, timeline = table.storage, table.properties, table.timeline
     listing = table.listing() if metadata is None else QueryListing(metadata, table.base_path)
     as_of, span = _period(query, config, table)
+    by_completion = span is not None and span.by_completion
     touched = _touched(table, span)
     past = None
     if as_of is not None and (span is None or REQUESTED.before(span.begin, span.end)):
         name = "as_of" if span is None else "end"
-        past = file_history(table, name, as_of, touched)
-    snapshot = table.view if as_of is None else TimelineView.of(timeline, storage, as_of)
+        past = file_history(table, name, as_of, touched, by_completion)
+    snapshot = table.view if as_of is None else TimelineView.of(timeline, storage, as_of, by_completion)
     known_as = as_of if query.type is QueryType.TIME_TRAVEL else None
     schema = TableSchema.load(timeline, storage, props, known_as)
     known, path_columns = read_schema(props, schema.avro, [], storage, config[FROM_PATH])
@@ -361,7 +378,6 @@ def _period(query: Query, config: Config, table: Table) -> tuple[InstantTime | N
         return last_before_pending(table, policy, query.as_of or NO_TIME), None
     if query.type is not QueryType.INCREMENTAL:
         return None, None
-    check_incremental(table)
     if config[INCREMENTAL_FORMAT] is IncrementalFormat.CDC:
         raise ConfigError(
             f"{INCREMENTAL_FORMAT.name}=cdc is answered by read_table, read_batches and Spark's batch "
@@ -375,6 +391,8 @@ def _period(query: Query, config: Config, table: Table) -> tuple[InstantTime | N
             "the time of a row's commit is unknown; it has no incremental queries",
             query=query.type.value,
         )
+    if table.layout.version is not LayoutVersion.ONE:
+        return _by_completion(query, table)
     last = table.timeline.last_commit
     newest = last.time if last else NO_TIME
     end = last_before_pending(table, policy, min(query.end or newest, newest, key=REQUESTED.key))
@@ -383,9 +401,22 @@ def _period(query: Query, config: Config, table: Table) -> tuple[InstantTime | N
     return end, Span(begin, end)
 
 
+def _by_completion(query: Query, table: Table) -> tuple[InstantTime | None, Span]:
+    """As `_period`, of a table whose incremental queries go by completion times (format.md 15.9): a write in
+    flight will be completed later than all that is there.
+    """
+    newest = newest_completion(table.timeline)
+    end = min(query.end or newest, newest, key=REQUESTED.key)
+    begin = query.begin or NO_TIME
+    if not begin:
+        return end, Span(begin, end, by_completion=True)
+    instants, archived = completed_between(table, begin, end)
+    return end, Span(begin, end, instants, by_completion=True, every_group=archived)
+
+
 def _touched(table: Table, span: Span | None) -> Touched:
     """File groups that the commits of a span wrote to; None where all have to be looked at."""
-    if span is None or not span.begin:
+    if span is None or not span.begin or span.every_group:
         return None
     timeline = table.timeline
 
@@ -397,7 +428,11 @@ def _touched(table: Table, span: Span | None) -> Touched:
             for stat in stats
         }
 
-    within = timeline.between(span.begin, span.end, timeline.commits())
+    commits = timeline.commits()
+    if span.instants is None:
+        within = timeline.between(span.begin, span.end, commits)
+    else:
+        within = [instant for instant in commits if instant.time in span.instants]
     return frozenset(group for instant in within for group in groups(instant))
 
 
@@ -429,7 +464,7 @@ def _base_slices(snapshot: TimelineView, listing: Listing, partition: str) -> li
 
 def _without_old_rows(slices: list[FileSlice], made: Merger, span: Span | None) -> list[FileSlice]:
     """Slices without base files that a span's rows neither come from nor are merged with."""
-    if span is None or not made.ignores_stored:
+    if span is None or span.by_completion or not made.ignores_stored:
         return slices
     return [
         replace(item, base=None)

@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 
 from hoodie.errors import ConfigError, JobError, StateUnavailable, TableError
 from hoodie.read.query import Query, QueryType
-from hoodie.read.readable_range import check_begin, last_before_pending
+from hoodie.read.readable_range import check_begin, check_by_request, last_before_pending
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.spark.options import CHECKPOINT, IDENTIFIER, START, Reading, StreamReading, StreamWriting
 from hoodie.spark.scan import planned
@@ -51,6 +51,7 @@ def latest(
     unless the options say that it is an error.
     """
     table = stream.reading.table()
+    check_by_request(table)
     newest = table.timeline.last_commit
     config = stream.reading.config
     policy = config[HOLES_POLICY] if HOLES_POLICY.name in config.texts else Holes.BLOCK

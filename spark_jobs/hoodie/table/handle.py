@@ -101,7 +101,7 @@ class Table:
     @property
     def metadata_table(self) -> Table:
         """The handle of its metadata table, which is a table with properties and a timeline of its own."""
-        return Table(self.ref.metadata_table, self.storage, timeline_only=self._timeline_only)
+        return Table(self.ref.metadata_table, self.storage)
 
     @property
     def layout(self) -> Layout:

@@ -16,7 +16,6 @@ from typing import Protocol, TypeVar
 from hoodie.config.versions import LayoutVersion
 from hoodie.format.names import LogFileName
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clock import format_millis
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 T = TypeVar("T")
@@ -103,8 +102,7 @@ class LayoutTwoSlicing:
         """`archived`: times of completion that the archived timeline has."""
         completions = dict(archived or {})
         for instant in timeline.commits():
-            millis = timeline.completion_of(instant) if instant.completion is None else None
-            completion = instant.completion if millis is None else format_millis(millis, timeline.utc)
+            completion = timeline.completion_time(instant)
             if completion is not None:
                 completions[instant.time] = completion
         return cls(completions, timeline.first_time)

@@ -135,14 +135,24 @@ class TimelineView:
     slicing: Slicing = LAYOUT_ONE
 
     @classmethod
-    def of(cls, timeline: Timeline, storage: Storage, as_of: InstantTime | None = None) -> TimelineView:
-        """The newest state, or that after the last commit at or before the instant `as_of`."""
+    def of(
+        cls,
+        timeline: Timeline,
+        storage: Storage,
+        as_of: InstantTime | None = None,
+        by_completion: bool = False,
+    ) -> TimelineView:
+        """The newest state, or that after the last commit at or before the instant `as_of`; `by_completion`:
+        that of all commits that were completed until then.
+        """
 
-        def known(time: InstantTime) -> bool:
-            return as_of is None or REQUESTED.until(time, as_of)
+        def known(time: InstantTime | None) -> bool:
+            return as_of is None or (time is not None and REQUESTED.until(time, as_of))
 
         commits = [
-            instant for instant in timeline.filter(COMMIT_ACTIONS, completed=True) if known(instant.time)
+            instant
+            for instant in timeline.filter(COMMIT_ACTIONS, completed=True)
+            if known(timeline.completion_time(instant) if by_completion and as_of else instant.time)
         ]
         replaced: set[tuple[str, str]] = set()
         for instant in commits:

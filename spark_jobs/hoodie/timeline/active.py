@@ -16,7 +16,7 @@ from hoodie.config import versions
 from hoodie.errors import HalfUpgraded, TableError, TableNotFound
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import PARTIAL_SUFFIX, Storage, storage_for
-from hoodie.timeline.clock import instant_millis
+from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReadValue
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
@@ -288,6 +288,13 @@ class Timeline:
     def completion_of(self, instant: Instant) -> int | None:
         """When a completed instant was completed, as `changed_ms`; None for another."""
         return self.changed_ms(instant) if instant.completed else None
+
+    def completion_time(self, instant: Instant) -> InstantTime | None:
+        """As `completion_of`, in the form of an instant, as names of files have it."""
+        if instant.completion is not None:
+            return instant.completion
+        millis = self.completion_of(instant)
+        return None if millis is None else format_millis(millis, self.utc)
 
     def by_completion(self) -> list[Instant]:
         """The completed instants in the order in which they were completed; of one moment, by the request."""
