@@ -62,6 +62,23 @@ NO_PREDICATES = [
     "from_xml('<a/>', 'a INT', map('rowValidationXSDPath', '/etc/hostname')) IS NULL",
 ]
 
+#: tables of versions 8 and 9
+LATER_ANSWERS = [
+    ("1.2.0-v8/mor_compacted", "snapshot"),
+    ("1.2.0-v8/mor_compacted", "ro"),
+    ("1.2.0-v8/mor_compacted", "inc_20261121005056262_20261121005107316"),
+    ("1.2.0-v8/mor_compacted", "asof_20261121005056344"),
+    ("1.2.0-v9/cow_types", "snapshot"),
+    ("1.2.0-v9/mor_clustered", "snapshot"),
+    ("1.2.0-v9/mor_clustered", "inc_20261121005700431_20261121005712386"),
+    ("1.2.0-v9/mor_pending_compaction", "snapshot"),
+    ("1.2.0-v9/mor_pending_compaction", "ro"),
+    ("1.2.0-v9/mor_pending_compaction", "asof_20261121005627639"),
+    ("1.2.0-v9/mor_types_flat", "snapshot"),
+    ("1.2.0-v9/mor_types_flat", "inc_20261121002338917_20261121002349595"),
+    ("1.2.0-v9/mor_logcompaction", "snapshot"),
+]
+
 
 def _arguments(file: str) -> dict[str, str]:
     kind, *times = file.split("_")
@@ -125,13 +142,22 @@ def _typed_partitions(folder: Path) -> list[Any]:
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["classic", "connect"])
 def test_queries_equal_what_apache_hudi_answers(
-    golden_tables: Path, evolved_tables: Path, tmp_path: Path, servers: Servers, mode: str
+    golden_tables: Path,
+    evolved_tables: Path,
+    later_tables: Path,
+    tmp_path: Path,
+    servers: Servers,
+    mode: str,
 ) -> None:
     asked: list[tuple[Path, Path, dict[str, Any], str]] = []
     bootstrapped = unpacked(tmp_path / "bootstrapped")
     for name in EVOLVED:
         file = evolved_tables / f"{name}_answers" / "snapshot.parquet"
         asked.append((evolved_tables / name, file, {}, str(tmp_path / name)))
+    for name, answer in LATER_ANSWERS:
+        file = later_tables / name / "expected" / f"{answer}.parquet"
+        out = str(tmp_path / f"{name.replace('/', '-')}-{answer}")
+        asked.append((later_tables / name / "table", file, _arguments(answer), out))
     for number, (name, answer) in enumerate(ANSWERS):
         folder = bootstrapped if name in BOOTSTRAPPED else golden_tables / "0.15.0-v6"
         file = folder / name / "expected" / f"{answer}.parquet"
