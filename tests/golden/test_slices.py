@@ -11,16 +11,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import hoodie
+from hoodie.errors import TableError
 from hoodie.format.names import LogFileName
 from hoodie.storage import FileInfo
 from hoodie.storage.local import LocalStorage
-from hoodie.table.slicing import LAYOUT_ONE, LayoutTwoSlicing, slicing_of
+from hoodie.table.slicing import LAYOUT_ONE, ArchivedTimes, LayoutTwoSlicing, slicing_of
 from hoodie.table.view import FileSlice, TimelineView, file_slices, log_files, merged_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.models.compaction import CompactionPlan
 from hoodie.timeline.time import InstantTime
+from tests.support.rows import assert_same_rows
 
 STORAGE = LocalStorage()
 BETWEEN = "1.2.0-v9/nbcc_compaction_between"
@@ -182,6 +187,62 @@ TWO = LayoutTwoSlicing(
 )
 def test_slice_of_a_log(instant: str, begun: list[str], slice_: str) -> None:
     assert TWO.slice_of(log(instant), times(*begun)) == slice_
+
+
+def test_the_archive_says_when_an_instant_was_completed() -> None:
+    """It is read where a slice was begun later than the instant, once, and not by tasks."""
+    read: list[int] = []
+
+    def archived() -> dict[InstantTime, InstantTime]:
+        read.append(1)
+        return dict(zip(times("090"), times("110"), strict=True))
+
+    slicing = LayoutTwoSlicing(TWO.completions, TWO.first_time, ArchivedTimes(archived))
+    assert slicing.slice_of(log("090"), times("080")) == "080"
+    assert slicing.slice_of(log("110"), times("100", "120")) == "120"
+    assert read == []
+    with pytest.raises(RuntimeError, match="not read here"):
+        pickle.loads(pickle.dumps(slicing)).slice_of(log("090"), times("080", "100"))
+    for _ in range(2):
+        assert slicing.slice_of(log("090"), times("080", "100", "120")) == "100"
+        assert slicing.slice_of(log("095"), times("080", "100")) == "080"  # not there: as if at once
+    assert read == [1]
+    assert pickle.loads(pickle.dumps(slicing)).slice_of(log("090"), times("080", "100")) == "100"
+
+
+def test_rows_of_a_writer_that_a_compaction_overtook_stay_when_it_is_archived(
+    later_more: Path, tmp_path: Path
+) -> None:
+    """Its log file belongs to the slice of the compaction, which was begun, and completed, while it wrote."""
+    table = tmp_path / "t"
+    shutil.copytree(later_more / "more/nbcc_compaction_between/table", table)
+    expected = hoodie.read_table(str(table))
+    folder = table / ".hoodie/timeline"
+    last = "20261127072935385"
+    rows = []
+    for file in sorted(folder.glob("2*")):
+        if not file.name.startswith(last):
+            time, _, suffix = file.name.partition(".")
+            if "_" in time:
+                moment, completion = time.split("_")
+                rows.append((moment, completion, suffix, file.read_bytes()))
+            file.unlink()
+    history = folder / "history"
+    history.mkdir(exist_ok=True)
+    columns = zip(*rows, strict=True)
+    names = ("instantTime", "completionTime", "action", "metadata")
+    content = pa.table(dict(zip(names, map(list, columns), strict=True)))
+    content = content.append_column("plan", pa.nulls(len(rows), pa.binary()))
+    name = f"{rows[0][0]}_{rows[-1][0]}_0.parquet"
+    pq.write_table(content, history / name)
+    (history / "manifest_1").write_text(
+        json.dumps({"files": [{"fileName": name, "fileLen": (history / name).stat().st_size}]})
+    )
+    (history / "_version_").write_text("1")
+    assert_same_rows(hoodie.read_table(str(table)), expected, meta=True)
+    (history / name).write_bytes(b"")
+    with pytest.raises(TableError, match="archive"):
+        hoodie.read_table(str(table))
 
 
 def test_logs_begin_slices() -> None:

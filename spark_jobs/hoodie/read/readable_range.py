@@ -134,7 +134,7 @@ def needs_as_of(
     held: dict[Group, list[str]] = {}
     replaced: set[Group] = set()
     later: dict[Group, Need | None] = {}
-    slicing = slicing_of(timeline)
+    slicing = slicing_of(timeline, storage)
     for at, instant in _commits(timeline, by_completion):
         later_one = REQUESTED.after(at, time)
         if later_one and groups is not None:
@@ -234,7 +234,7 @@ def file_history(
     says from when on the table is whole, where it is known not to be so at that time.
     """
     timeline, storage = table.timeline, table.storage
-    past = FileHistory(name, time, slicing=slicing_of(timeline))
+    past = FileHistory(name, time, slicing=slicing_of(timeline, storage))
     commits = [at for at, _ in _commits(timeline, by_completion)]
     if not commits or REQUESTED.since(time, commits[-1]):
         return past

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from hoodie.config.versions import LayoutVersion
 from hoodie.format.names import LogFileName
+from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import COMMIT_ACTIONS
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 T = TypeVar("T")
@@ -86,26 +89,47 @@ class LayoutOneSlicing:
 LAYOUT_ONE = LayoutOneSlicing()
 
 
+class ArchivedTimes:
+    """Times of completion of archived instants, read when the first one is asked for. Pickled without those
+    that were not read: slices are found where the timeline was read.
+    """
+
+    def __init__(self, read: Callable[[], Mapping[InstantTime, InstantTime]]) -> None:
+        self._read: Callable[[], Mapping[InstantTime, InstantTime]] | None = read
+        self._times: Mapping[InstantTime, InstantTime] | None = None
+
+    def get(self, time: InstantTime) -> InstantTime:
+        """ "" where it is unknown. Raises TableError where the archive can't be read."""
+        if self._times is None:
+            if self._read is None:
+                raise RuntimeError("the archived timeline is not read here")
+            self._times = self._read()
+        return self._times.get(time, NO_TIME)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_read": None, "_times": self._times}
+
+
 @dataclass(frozen=True)
 class LayoutTwoSlicing:
     """A log file belongs to the latest slice that was begun when the file's write was completed.
 
     `completions`: of completed instants, by the time of the request. Instants before `first_time` are
-    archived: where the time of their completion is unknown, that of the request is taken for it.
+    archived, and `archived` has their times; where one is unknown, that of the request is taken for it.
     """
 
     completions: Mapping[InstantTime, InstantTime] = field(default_factory=dict)
     first_time: InstantTime | None = None
+    archived: ArchivedTimes = field(default_factory=lambda: ArchivedTimes(dict), compare=False)
 
     @classmethod
-    def of(cls, timeline: Timeline, archived: Mapping[InstantTime, InstantTime] | None = None) -> Slicing:
-        """`archived`: times of completion that the archived timeline has."""
-        completions = dict(archived or {})
+    def of(cls, timeline: Timeline, archived: ArchivedTimes | None = None) -> Slicing:
+        completions: dict[InstantTime, InstantTime] = {}
         for instant in timeline.commits():
             completion = timeline.completion_time(instant)
             if completion is not None:
                 completions[instant.time] = completion
-        return cls(completions, timeline.first_time)
+        return cls(completions, timeline.first_time, archived or ArchivedTimes(dict))
 
     def slice_of(self, log: LogFileName, begun: Collection[InstantTime] = ()) -> InstantTime:
         newest = REQUESTED.last(begun)
@@ -114,6 +138,8 @@ class LayoutTwoSlicing:
         completion = self.completions.get(log.instant, NO_TIME)
         if not completion and not self._is_archived(log.instant):
             return newest
+        if not completion and REQUESTED.after(newest, log.instant):
+            completion = self.archived.get(log.instant)
         if len(completion) != len(newest):  # of another form, from before there were milliseconds
             completion = log.instant
         return REQUESTED.last(time for time in begun if REQUESTED.until(time, completion)) or log.instant
@@ -142,11 +168,21 @@ class LayoutTwoSlicing:
         return self.first_time is not None and REQUESTED.before(time, self.first_time)
 
 
-def slicing_of(timeline: Timeline) -> Slicing:
-    """That of the timeline's layout."""
+def slicing_of(timeline: Timeline, storage: Storage | None = None) -> Slicing:
+    """That of the timeline's layout. `storage`: where times are read that only the archived timeline has."""
     if timeline.layout.version is LayoutVersion.ONE:
         return LAYOUT_ONE
-    return LayoutTwoSlicing.of(timeline)
+    if storage is None:
+        return LayoutTwoSlicing.of(timeline)
+    return LayoutTwoSlicing.of(timeline, ArchivedTimes(partial(_archived_times, storage, timeline)))
+
+
+def _archived_times(storage: Storage, timeline: Timeline) -> dict[InstantTime, InstantTime]:
+    from hoodie.timeline.archive.lsm_archive import LsmArchive
+
+    folder = timeline.layout.archive_folder(timeline.base_path, "")
+    found = LsmArchive(storage, folder).instants()
+    return {item.time: item.completion for item in found if item.completion and item.action in COMMIT_ACTIONS}
 
 
 def first_instant(logs: Iterable[Named]) -> InstantTime | None:

@@ -176,7 +176,7 @@ class TimelineView:
             frozenset(replaced),
             compacting,
             as_of,
-            slicing_of(timeline),
+            slicing_of(timeline, storage),
         )
 
     @cached_property
