@@ -13,7 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import hoodie
-from hoodie.errors import HoodieError
+from hoodie.errors import HoodieError, TableError
+from hoodie.spark.options import StreamReading
+from hoodie.spark.stream import batch, latest
+from hoodie.timeline.time import NO_TIME, InstantTime
 from tests.support.later import TABLES
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
@@ -119,3 +122,27 @@ def agree(name: str, query: dict[str, Any], got: pa.Table, expected: pa.Table) -
 
 def keys(rows: pa.Table) -> set[tuple[str, str]]:
     return set(zip(rows["id"].to_pylist(), rows["name"].to_pylist(), strict=True))
+
+
+def test_a_stream_gives_the_rows_of_a_writer_that_was_overtaken(later_more: Path) -> None:
+    """The second of two writers was completed first: a stream that went by the times of requests would not
+    come back to the first.
+    """
+    path = str(later_more / "more/nbcc_out_of_order/table")
+    stream = StreamReading.of({"path": path})
+    at, ends, rows = NO_TIME, [], dict[str, Any]()
+    while (end := latest(stream, at, 1)) != at:
+        query = batch(stream, at, end).query
+        got = hoodie.read_table(path, begin=query.begin or "earliest", end=query.end)
+        assert got.num_rows
+        rows.update({row["id"]: row for row in got.to_pylist()})
+        at = end
+        ends.append(end)
+    times = [file.name.partition("_") for file in (Path(path) / ".hoodie/timeline").glob("*_*.deltacommit")]
+    assert ends == sorted(completion.partition(".")[0] for _, _, completion in times)
+    assert [time for time, _, _ in sorted(times)] != [
+        time for time, _, _ in sorted(times, key=lambda item: item[2])
+    ]
+    assert_same_rows(pa.Table.from_pylist(list(rows.values()), got.schema), hoodie.read_table(path))
+    with pytest.raises(TableError, match="rolled back"):
+        batch(stream, NO_TIME, InstantTime("20261127064654459"))

@@ -308,11 +308,11 @@ def _savepoint_needs(savepoint: SavepointMetadata) -> dict[tuple[str, str], Need
 
 
 def check_by_request(table: Table) -> None:
-    """Raises UnsupportedVersion for a table whose change data and streams go by completion times."""
+    """Raises UnsupportedVersion for a table whose change data goes by completion times."""
     if table.layout.version is not LayoutVersion.ONE:
         number = table.properties.version
         raise UnsupportedVersion(
-            f"{table.base_path} has table version {number}, whose change data and streams go by the times at "
+            f"{table.base_path} has table version {number}, whose change data goes by the times at "
             "which commits were completed, which this package does not answer; ask for the rows that "
             "were written, incrementally",
             path=table.base_path,
@@ -320,10 +320,15 @@ def check_by_request(table: Table) -> None:
         )
 
 
-def newest_completion(timeline: Timeline) -> InstantTime:
-    """When the commit was completed that was completed last; "" where there is none."""
-    commits = _commits(timeline, by_completion=True)
-    return commits[-1][0] if commits else NO_TIME
+def completions(timeline: Timeline, begin: InstantTime = NO_TIME) -> list[InstantTime]:
+    """When the commits of the active timeline were completed that were completed after `begin`."""
+    found = (at for at, _ in _commits(timeline, by_completion=True))
+    return [at for at in found if REQUESTED.after(at, begin)]
+
+
+def was_completed(table: Table, at: InstantTime) -> bool:
+    """Was a commit completed at this time, on the active timeline or the archived one."""
+    return at in completions(table.timeline) or at in (item.completion for item in table.archive.instants())
 
 
 def completed_between(

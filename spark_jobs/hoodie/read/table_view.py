@@ -33,9 +33,9 @@ from hoodie.read.query import Query, QueryType
 from hoodie.read.readable_range import (
     check_begin,
     completed_between,
+    completions,
     file_history,
     last_before_pending,
-    newest_completion,
 )
 from hoodie.read.settings import (
     DATA_SKIPPING,
@@ -405,7 +405,7 @@ def _by_completion(query: Query, table: Table) -> tuple[InstantTime | None, Span
     """As `_period`, of a table whose incremental queries go by completion times (format.md 15.9): a write in
     flight will be completed later than all that is there.
     """
-    newest = newest_completion(table.timeline)
+    newest = next(reversed(completions(table.timeline)), NO_TIME)
     end = min(query.end or newest, newest, key=REQUESTED.key)
     begin = query.begin or NO_TIME
     if not begin:

@@ -26,9 +26,10 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from hoodie.config.versions import LayoutVersion
 from hoodie.errors import ConfigError, JobError, StateUnavailable, TableError
 from hoodie.read.query import Query, QueryType
-from hoodie.read.readable_range import check_begin, check_by_request, last_before_pending
+from hoodie.read.readable_range import check_begin, completions, last_before_pending, was_completed
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.spark.options import CHECKPOINT, IDENTIFIER, START, Reading, StreamReading, StreamWriting
 from hoodie.spark.scan import planned
@@ -48,10 +49,14 @@ def latest(
 ) -> InstantTime:
     """The newest commit that can be read, `most` commits after `start` at the farthest, and not later than
     `target`; `start` where there is none. A write in flight holds back the commits that began after it,
-    unless the options say that it is an error.
+    unless the options say that it is an error. Of tables of versions 8 and 9 the times are those of
+    completion.
     """
     table = stream.reading.table()
-    check_by_request(table)
+    if table.layout.version is not LayoutVersion.ONE:  # a write in flight will be completed later than all
+        done = completions(table.timeline, start)
+        done = [at for at in done if target is None or REQUESTED.until(at, target)]
+        return done[: most or None][-1] if done else start
     newest = table.timeline.last_commit
     config = stream.reading.config
     policy = config[HOLES_POLICY] if HOLES_POLICY.name in config.texts else Holes.BLOCK
@@ -68,14 +73,17 @@ def batch(stream: StreamReading, start: InstantTime, end: InstantTime) -> Readin
     between them are archived, TableError where the commit `end` is gone.
     """
     table = stream.reading.table()
+    by_completion = table.layout.version is not LayoutVersion.ONE
     try:
-        check_begin(table, start)
+        if not by_completion:  # where they are archived, they are in the archive
+            check_begin(table, start)
     except StateUnavailable as error:
         raise StateUnavailable(
             f"{error.message}. A stream begins anew with another checkpointLocation and the option {START}",
             **error.values,
         ) from None
-    if not table.timeline.is_committed(end):
+    there = was_completed(table, end) if by_completion else table.timeline.is_committed(end)
+    if not there:
         raise TableError(
             f"the commit {end}, up to which the stream reads, is not in {stream.reading.ref.uri} any "
             f"more: it was rolled back. Begin anew with another checkpointLocation and the option {START}",
