@@ -19,6 +19,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.table_schema import TableSchema
+from hoodie.timeline.time import InstantTime
 from tests.support.changes import ask, changes, images, keeps_changes, replayed, write_change_log
 from tests.support.golden import COPY_ON_WRITE, MERGE_ON_READ
 from tests.support.tiers import full_but
@@ -77,6 +78,63 @@ def test_changes_lead_to_what_the_table_holds(golden_tables: Path, tmp_path: Pat
     *_, (_, last) = replayed(changes(ask(path)), [*props.record_key_fields, *props.partition_fields])
     if name not in MERGED_WRONGLY:
         assert last == images(hoodie.read_table(path, meta=False))
+
+
+def test_changes_of_version_9_equal_what_apache_hudi_answers(later_tables: Path) -> None:
+    folder = later_tables / "1.2.0-v9/mor_cdc"
+    expected = changes(pq.read_table(folder / "expected/cdc_000.parquet"))
+    path = str(folder / "table")
+    assert changes(ask(path)) == expected
+    done = sorted(str(item.completion) for item in Table.open(path).timeline.commits())
+    parts = [changes(ask(path, begin, end)) for begin, end in zip(["earliest", *done], done, strict=False)]
+    assert sorted((row for part in parts for row in part), key=str) == sorted(expected, key=str)
+    assert all(parts)
+
+
+@pytest.mark.parametrize(
+    "name",
+    full_but(
+        {"1.2.0-v9/mor_logs", "1.2.0-v9/cow_delete_partition"},
+        [
+            "1.2.0-v8/mor_rollback",
+            "1.2.0-v9/cow_clustered_intdecimal",
+            "1.2.0-v9/cow_delete_partition",
+            "1.2.0-v9/idx_gbloom",
+            "1.2.0-v9/mor_compacted",
+            "1.2.0-v9/mor_late_event",
+            "1.2.0-v9/mor_late_overwrite",
+            "1.2.0-v9/mor_logs",
+            "1.2.0-v9/mor_pending_compaction",
+        ],
+    ),
+)
+def test_changes_of_versions_8_and_9_lead_to_what_the_table_holds(
+    later_tables: Path, tmp_path: Path, name: str
+) -> None:
+    shutil.copytree(later_tables / name / "table", tmp_path / "table")
+    path = str(tmp_path / "table")
+    keeps_changes(Path(path))
+    props = Table.open(path).properties
+    *_, (_, last) = replayed(changes(ask(path)), [*props.record_key_fields, *props.partition_fields])
+    assert last == images(hoodie.read_table(path, meta=False))
+
+
+@pytest.mark.parametrize("name", ["nbcc_out_of_order", "nbcc_compaction_between"])
+def test_changes_of_writers_that_overlap_come_as_they_were_completed(
+    later_more: Path, tmp_path: Path, name: str
+) -> None:
+    shutil.copytree(later_more / "more" / name / "table", tmp_path / "table")
+    path = str(tmp_path / "table")
+    keeps_changes(Path(path))
+    timeline = Table.open(path).timeline
+    order = [item.time for item in timeline.by_completion()]
+    assert order != sorted(order, key=str)
+    ordered = [
+        (op, str(order.index(InstantTime(time))).zfill(3), before, after)
+        for op, time, before, after in changes(ask(path))
+    ]
+    *_, (_, last) = replayed(ordered, ["id", "region"])
+    assert last == images(hoodie.read_table(path, meta=False))
 
 
 def test_columns_and_predicates(golden_tables: Path) -> None:

@@ -260,16 +260,6 @@ def test_writes_and_services_are_refused(later_tables: Path, use: str) -> None:
         assert listing(path) == before
 
 
-def test_change_data_is_refused(later_tables: Path) -> None:
-    """It goes by completion times."""
-    for version, path in versions(later_tables):
-        with pytest.raises(UnsupportedVersion, match="completed") as raised:
-            hoodie.read_table(
-                str(path), begin="earliest", options={"hoodie.datasource.query.incremental.format": "cdc"}
-            )
-        assert raised.value.values == {"path": str(path), "version": version}
-
-
 def test_a_table_that_is_upgraded_under_a_writer_is_refused(later_tables: Path, tmp_path: Path) -> None:
     """Its handle goes on to the new timeline, on which nothing is written."""
     table = tmp_path / "t"

@@ -24,7 +24,7 @@ from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import read_data_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, RECORD_KEY, without_meta
-from hoodie.read.changes import SCHEMA, Change, ChangeView, How, just_before
+from hoodie.read.changes import SCHEMA, Change, ChangeView, How
 from hoodie.read.file_slice import read_slice, rows_of_keys
 from hoodie.read.key_join import Bools, Ints
 from hoodie.read.log_merge import SliceContext, merged_log
@@ -73,8 +73,8 @@ class _Reader:
     def __init__(self, view: ChangeView, storage: Storage, change: Change) -> None:
         self._view, self._storage, self._change = view, storage, change
         self._images = without_meta(view.context.schema)
-        self._earlier = view.as_of(just_before(change.instant))
-        self._later = view.as_of(change.instant)
+        self._earlier = view.before(change.instant)
+        self._later = view.after(change.instant)
 
     def whole(self, item: FileSlice | None, op: Op) -> Iterator[pa.Table]:
         """All rows of a slice, inserted or deleted."""

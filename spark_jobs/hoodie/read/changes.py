@@ -7,13 +7,14 @@ only write rows anew (compaction, clustering) change nothing. What files can't t
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 
 import pyarrow as pa
 
 from hoodie.config.key import Config
+from hoodie.config.versions import LayoutVersion
 from hoodie.errors import ConfigError, TableError
 from hoodie.format.cdc import COLUMNS, LOGGING_MODE, LoggingMode
 from hoodie.format.meta_fields import without_meta
@@ -22,8 +23,8 @@ from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.query import Query, QueryType
 from hoodie.read.readable_range import (
-    check_by_request,
     check_known_since,
+    commits_in_order,
     gone,
     last_before_pending,
     to_be_cleaned,
@@ -119,6 +120,8 @@ class ChangeView:
     changes: tuple[Change, ...]
     context: SliceContext
     path_columns: PathColumns
+    #: when the commits were completed, where changes go by that: of tables of versions 8 and 9
+    completed: Mapping[InstantTime, InstantTime] = field(default_factory=dict)
 
     @classmethod
     def load(cls, table: Table, query: Query, config: Config) -> ChangeView:
@@ -129,18 +132,21 @@ class ChangeView:
         incremental query, TableError for commits that contradict themselves.
         """
         props, timeline, storage = table.properties, table.timeline, table.storage
-        check_by_request(table)
         check_keeps_changes(props)
-        last = timeline.last_commit
-        newest = last.time if last else NO_TIME
-        end = last_before_pending(
-            table, config[HOLES_POLICY], min(query.end or newest, newest, key=REQUESTED.key)
-        )
+        commits = commits_in_order(table)
+        newest = commits[-1][0] if commits else NO_TIME
+        end = min(query.end or newest, newest, key=REQUESTED.key)
+        by_completion = table.layout.version is not LayoutVersion.ONE
+        if not by_completion:
+            end = last_before_pending(table, config[HOLES_POLICY], end)
         begin = query.begin or NO_TIME
         check_known_since(table, begin, end)
         table_schema = TableSchema.load(timeline, storage, props)
-        snapshot = TimelineView.of(timeline, storage, end)
-        changes = tuple(_planned(table, snapshot, begin, end)) if REQUESTED.before(begin, end) else ()
+        snapshot = TimelineView.of(timeline, storage, end, by_completion)
+        within = [
+            instant for at, instant in commits if REQUESTED.after(at, begin) and REQUESTED.until(at, end)
+        ]
+        changes = tuple(_planned(table, snapshot, within))
         slices = [item for change in changes for item in (change.before, change.after) if item is not None]
         logs = any(change.how is How.MERGED for change in changes) or any(item.logs for item in slices)
         table_schema.check_read_fields(props, merged=logs)
@@ -156,17 +162,28 @@ class ChangeView:
             spill_path=config[SPILL_PATH] or "",
             evolution=table_schema.evolution,
         )
-        return cls(table.ref, changes, context, path_columns)
+        completed = {instant.time: at for at, instant in commits} if by_completion else {}
+        return cls(table.ref, changes, context, path_columns, completed)
 
     def columns(self, columns: Sequence[str] | None) -> list[str]:
         """Names to return, in the order asked for. Raises ConfigError as `TableView.columns`."""
         return list(COLUMNS) if columns is None else chosen(SCHEMA.names, columns, self.ref.uri)
 
-    def as_of(self, time: InstantTime) -> SliceContext:
-        """How slices are read in the state after the commits up to this time."""
-        snapshot = self.context.snapshot
-        committed = frozenset(instant for instant in snapshot.committed if REQUESTED.until(instant, time))
-        return replace(self.context, snapshot=replace(snapshot, committed=committed, as_of=time))
+    def before(self, commit: InstantTime) -> SliceContext:
+        """How slices are read in the state before a commit."""
+        bound = self.completed.get(commit, commit)
+        return self._state(just_before(commit), lambda at: REQUESTED.before(at, bound))
+
+    def after(self, commit: InstantTime) -> SliceContext:
+        """How slices are read in the state after a commit and those before it."""
+        bound = self.completed.get(commit, commit)
+        return self._state(commit, lambda at: REQUESTED.until(at, bound))
+
+    def _state(self, as_of: InstantTime, within: Callable[[InstantTime], bool]) -> SliceContext:
+        snapshot, completed = self.context.snapshot, self.completed
+        committed = frozenset(time for time in snapshot.committed if within(completed.get(time, time)))
+        bound = snapshot.as_of if completed else as_of
+        return replace(self.context, snapshot=replace(snapshot, committed=committed, as_of=bound))
 
 
 def just_before(instant: InstantTime) -> InstantTime:
@@ -190,10 +207,10 @@ def check_keeps_changes(props: TableProperties) -> None:
         )
 
 
-def _planned(table: Table, snapshot: TimelineView, begin: InstantTime, end: InstantTime) -> Iterator[Change]:
+def _planned(table: Table, snapshot: TimelineView, within: Iterable[Instant]) -> Iterator[Change]:
     timeline, storage = table.timeline, table.storage
     commits: list[tuple[Instant, CommitMetadata]] = []
-    for instant in timeline.between(begin, end, timeline.commits()):
+    for instant in within:
         commit = timeline.commit(instant, storage)
         if commit.operation_type not in KEEPS_SCHEMA and not timeline.kind(instant, storage).rewrites:
             commits.append((instant, commit))

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from hoodie.codec.avro import read_record
 from hoodie.config.versions import LayoutVersion
-from hoodie.errors import StateUnavailable, TableBusy, UnsupportedVersion
+from hoodie.errors import StateUnavailable, TableBusy
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.query import EARLIEST
 from hoodie.read.settings import HOLES_POLICY, Holes
@@ -307,17 +307,11 @@ def _savepoint_needs(savepoint: SavepointMetadata) -> dict[tuple[str, str], Need
     return needs
 
 
-def check_by_request(table: Table) -> None:
-    """Raises UnsupportedVersion for a table whose change data goes by completion times."""
-    if table.layout.version is not LayoutVersion.ONE:
-        number = table.properties.version
-        raise UnsupportedVersion(
-            f"{table.base_path} has table version {number}, whose change data goes by the times at "
-            "which commits were completed, which this package does not answer; ask for the rows that "
-            "were written, incrementally",
-            path=table.base_path,
-            version=number,
-        )
+def commits_in_order(table: Table) -> list[tuple[InstantTime, Instant]]:
+    """Completed commits with the times by which queries of a span go: of tables of versions 8 and 9 those of
+    their completion, else those of their request; in the order of these.
+    """
+    return _commits(table.timeline, table.layout.version is not LayoutVersion.ONE)
 
 
 def completions(timeline: Timeline, begin: InstantTime = NO_TIME) -> list[InstantTime]:
@@ -369,15 +363,19 @@ def check_known_since(table: Table, begin: InstantTime, end: InstantTime) -> Non
 
     Reads the archive only where `begin` is before the active timeline.
     """
-    timeline = table.timeline
-    first = timeline.first_time
-    if first is None or REQUESTED.since(begin, first):
+    timeline, by_completion = table.timeline, table.layout.version is not LayoutVersion.ONE
+    first = next((at for at, _ in commits_in_order(table)), None) if by_completion else timeline.first_time
+    if first is None or (not by_completion and REQUESTED.since(begin, first)):
         return
-    archived = table.archive.instants()
+    known = {(item.time, item.comparable_action) for item in timeline if item.completed}
     lost = [
-        item.time
-        for item in timeline.between(begin, end, archived)
-        if item.action in COMMIT_ACTIONS and item.completed and item not in timeline.instants
+        at
+        for item in table.archive.instants()
+        if item.action in COMMIT_ACTIONS
+        and item.completed
+        and (item.time, item.comparable_action) not in known
+        and REQUESTED.after(at := (item.completion or item.time) if by_completion else item.time, begin)
+        and REQUESTED.until(at, end)
     ]
     newest = REQUESTED.last(lost)
     if newest is not None:
