@@ -89,9 +89,9 @@ def test_damaged_properties(table: str) -> None:
 def test_a_newer_table(table: str) -> None:
     properties.update(STORAGE, table, {})
     file = Path(table, ".hoodie", "hoodie.properties")
-    file.write_text(file.read_text().replace("table.version=6", "table.version=9"))
+    file.write_text(file.read_text().replace("table.version=6", "table.version=10"))
     [finding] = check_table(table)
-    assert "table version 9" in finding.text
+    assert "table version 10" in finding.text
 
 
 def test_an_interrupted_change_of_properties(table: str) -> None:

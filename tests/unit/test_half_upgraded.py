@@ -89,6 +89,19 @@ def test_every_use_is_refused(half: str, use: str) -> None:
     assert listing(Path(half)) == before
 
 
+def test_properties_of_a_later_version_beside_an_older_timeline(whole: str, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    shutil.copytree(whole, path)
+    file = path / ".hoodie" / "hoodie.properties"
+    file.write_text(file.read_text().replace("table.version=6", "table.version=9"))
+    before = listing(path)
+    for use in ("read", "upsert", "clean", "files", "timeline"):
+        with pytest.raises((HalfUpgraded, UnsupportedVersion), match="table version 9") as raised:
+            USES[use](str(path))
+        assert raised.value.values == {"path": str(path), "version": 9}
+    assert listing(path) == before
+
+
 def test_the_doctor_names_the_state(half: str) -> None:
     (finding,) = check_table(half)
     assert finding.status == ERROR

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from hoodie.config import versions
 from hoodie.config.key import Config
-from hoodie.format.names import METADATA_TABLE, join
+from hoodie.errors import HalfUpgraded
+from hoodie.format.names import META_FOLDER, METADATA_TABLE, join
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.storage.settings import options_of
 from hoodie.table import properties
@@ -153,6 +154,8 @@ class Table:
         timeline = Timeline.load(self.base_path, self.storage, self._timeline)
         if self._writes and timeline.layout is not ONE:
             self.read_properties()
+        if timeline.layout is ONE and timeline.instants and self._properties and self.layout is not ONE:
+            self._check_place(self._properties.version)
         if timeline is not self._timeline:
             self._timeline, self._view = timeline, None
         return timeline
@@ -166,6 +169,18 @@ class Table:
         if self._view is None:
             self._view = TimelineView.of(timeline, self.storage)
         return self._view
+
+    def _check_place(self, version: int) -> None:
+        """Raises HalfUpgraded where instants lie as versions up to 7 have them, and the table's is later."""
+        if not versions.is_of_layout(self.read_properties().version, ONE.version):
+            raise HalfUpgraded(
+                f"hoodie.properties of {self.base_path} has table version {version}, but instants lie in "
+                f"{META_FOLDER}, where versions up to 7 keep them: a downgrade by Apache Hudi 1.x goes on or "
+                "failed half-way, or the properties were edited. Let Apache Hudi 1.x finish it, or restore "
+                ".hoodie from a copy",
+                path=self.base_path,
+                version=version,
+            )
 
     @property
     def store(self) -> TimelineStore:

@@ -349,7 +349,7 @@ def test_tables_that_cannot_be_opened_say_why(table: WrittenTimeline, tmp_path: 
     torn, newer = (WrittenTimeline.create(tmp_path, name) for name in ("torn", "newer"))
     Path(torn.path, ".hoodie", "hoodie.properties").write_bytes(b"hoodie.table.name=torn\n")
     texts = Path(newer.path, ".hoodie", "hoodie.properties")
-    texts.write_text(texts.read_text().replace("hoodie.table.version=6", "hoodie.table.version=9"))
+    texts.write_text(texts.read_text().replace("hoodie.table.version=6", "hoodie.table.version=10"))
     missing = str(tmp_path / "nowhere")
     ask = asker({"orders": table.path, "torn": torn.path, "newer": newer.path, "gone": missing})
     found = {item["name"]: item.get("error", {}).get("code") for item in ask("tables")["tables"]}
@@ -360,7 +360,7 @@ def test_tables_that_cannot_be_opened_say_why(table: WrittenTimeline, tmp_path: 
         "gone": "table_not_found",
     }
     assert "restore the file" in ask("tables/torn/instants", status=422)["error"]["message"]
-    assert "Downgrade" in ask("tables/newer/instants", status=422)["error"]["message"]
+    assert "Apache Hudi" in ask("tables/newer/instants", status=422)["error"]["message"]
     assert missing in ask("tables/gone/instants", status=404)["error"]["message"]
 
 
