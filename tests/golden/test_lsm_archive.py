@@ -149,11 +149,16 @@ def test_a_file_is_gone(folder: Path) -> None:
         archive(folder).instants()
 
 
-@pytest.mark.parametrize("cut", [True, False])
-def test_a_file_is_damaged(folder: Path, cut: bool) -> None:
+@pytest.mark.parametrize("how", ["cut", "zeros", "torn pages"])
+def test_a_file_is_damaged(folder: Path, how: str) -> None:
     file = folder / "20261121003324242_20261121003327482_0.parquet"
     data = file.read_bytes()
-    file.write_bytes(data[:-9] if cut else bytes(len(data)))
+    damaged = {
+        "cut": data[:-9],
+        "zeros": bytes(len(data)),
+        "torn pages": data[:40] + b"\xff" * 60 + data[100:],
+    }
+    file.write_bytes(damaged[how])
     with pytest.raises(TableError, match=f"archive file .*{file.name} is damaged"):
         archive(folder).instants()
 

@@ -168,7 +168,9 @@ def _opened(storage: Storage, path: str, length: int) -> Iterator[pq.ParquetFile
             raise _damaged(path, f"it has {found} bytes, and {length} in its manifest")
         try:
             yield parquet_file(source)
-        except (pa.ArrowException, KeyError) as error:
+        except (FileNotFoundError, TableError):
+            raise
+        except (pa.ArrowException, LookupError, ValueError, OSError, OverflowError, MemoryError) as error:
             raise _damaged(path, str(error)) from None
 
 
