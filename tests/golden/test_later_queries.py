@@ -120,7 +120,7 @@ def agree(name: str, query: dict[str, Any], got: pa.Table, expected: pa.Table) -
     return True
 
 
-def keys(rows: pa.Table) -> set[tuple[str, str]]:
+def keys(rows: pa.Table) -> set[tuple[Any, Any]]:
     return set(zip(rows["id"].to_pylist(), rows["name"].to_pylist(), strict=True))
 
 

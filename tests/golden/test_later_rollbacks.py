@@ -91,6 +91,7 @@ def test_plan_of_what_a_deltacommit_names(before: Before) -> None:
 def test_a_metadata_table_has_its_own_layout(before: Before) -> None:
     """It is opened in the storage of its table, with the same settings."""
     meta = Path(before.table.base_path, ".hoodie")
+    shutil.rmtree(meta / "metadata", ignore_errors=True)
     shutil.copytree(meta, meta / "metadata/.hoodie")
     ref = TableRef(before.table.base_path, {"endpoint": "there"})
     made = Table(ref, STORAGE).metadata_table
