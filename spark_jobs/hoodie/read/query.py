@@ -73,6 +73,30 @@ class Query:
         return made
 
 
+@dataclass(frozen=True)
+class Span:
+    """Commit times of the rows that an incremental query gives: later than `begin`, up to `end`.
+
+    `by_completion`: `begin` and `end` are times of completion; `instants` are the commits between them, None
+    for all until `end`. `every_group`: not all of these commits say which file groups they wrote to.
+    """
+
+    begin: InstantTime
+    end: InstantTime
+    instants: frozenset[InstantTime] | None = None
+    by_completion: bool = False
+    every_group: bool = False
+
+    def predicate(self) -> str:
+        """SQL that DuckDB and Spark understand; instants are digits."""
+        from hoodie.format.meta_fields import COMMIT_TIME
+
+        if self.instants is not None:
+            listed = ", ".join(f"'{time}'" for time in sorted(self.instants, key=REQUESTED.key))
+            return f"({COMMIT_TIME} IN ({listed}))" if listed else "(FALSE)"
+        return f"({COMMIT_TIME} > '{self.begin}' AND {COMMIT_TIME} <= '{self.end}')"
+
+
 def point(name: str, text: str, millis: str) -> InstantTime:
     """A point in time as an instant of 17 digits; `millis` completes a time without them, a day is its start.
 

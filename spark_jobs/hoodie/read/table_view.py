@@ -12,7 +12,7 @@ from hoodie.config.key import Config
 from hoodie.config.versions import LayoutVersion
 from hoodie.errors import ConfigError, TableError
 from hoodie.format.base_file import BaseFileReader
-from hoodie.format.meta_fields import COMMIT_TIME, OPERATION, with_meta, without_meta
+from hoodie.format.meta_fields import OPERATION, with_meta, without_meta
 from hoodie.format.schema import from_avro
 from hoodie.merge import Merger, merger
 from hoodie.merge.settings import PAYLOAD_CLASS
@@ -29,7 +29,7 @@ from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.predicate import ANY, Node
 from hoodie.read.pruning import possible, possible_folder
-from hoodie.read.query import Query, QueryType
+from hoodie.read.query import Query, QueryType, Span
 from hoodie.read.readable_range import (
     check_begin,
     completed_between,
@@ -74,28 +74,6 @@ from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 #: (partition path, file id) of touched file groups; None: any
 Touched = frozenset[tuple[str, str]] | None
-
-
-@dataclass(frozen=True)
-class Span:
-    """Commit times of the rows that an incremental query gives: later than `begin`, up to `end`.
-
-    `by_completion`: `begin` and `end` are times of completion; `instants` are the commits between them, None
-    for all until `end`. `every_group`: not all of these commits say which file groups they wrote to.
-    """
-
-    begin: InstantTime
-    end: InstantTime
-    instants: frozenset[InstantTime] | None = None
-    by_completion: bool = False
-    every_group: bool = False
-
-    def predicate(self) -> str:
-        """SQL that DuckDB and Spark understand; instants are digits."""
-        if self.instants is not None:
-            listed = ", ".join(f"'{time}'" for time in sorted(self.instants, key=REQUESTED.key))
-            return f"({COMMIT_TIME} IN ({listed}))" if listed else "(FALSE)"
-        return f"({COMMIT_TIME} > '{self.begin}' AND {COMMIT_TIME} <= '{self.end}')"
 
 
 @dataclass(frozen=True)
