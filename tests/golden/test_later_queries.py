@@ -42,16 +42,7 @@ INCLUDES_BEGIN = {"h102_v8_mor"}
 LACKS_ROWS = {"nbcc_pending_compaction_between"}
 #: rules of merging that are refused -> what the refusal says
 REFUSED = {
-    "delete_marker": "hoodie.payload.delete.field",
-    "h102_v8_sql_merge": "changed columns only",
-    "mor_partial_payload": "IGNORE_DEFAULTS",
-    "multi_ordering_mor": "hoodie.table.ordering.fields=ts,val",
     "payload_custom": "ReverseOrderHoodieRecordPayload",
-    "payload_event_time": "EventTimeAvroPayload",
-    "payload_nondefaults": "IGNORE_DEFAULTS",
-    "payload_postgres_debezium": "FILL_UNAVAILABLE",
-    "sql_mor_merge": "changed columns only",
-    "sql_partial_updates2": "changed columns only",
 }
 #: a table of each feature; the others are of the full tier
 FEATURES = {
@@ -60,11 +51,17 @@ FEATURES = {
     "1.2.0-v9/mor_clustered",
     "1.2.0-v9/mor_late_overwrite",
     "1.2.0-v9/mor_logcompaction",
+    "1.2.0-v9/mor_partial_payload",
     "1.2.0-v9/mor_pending_compaction",
     "1.2.0-v9/mor_rollback_failed",
     "1.2.0-v9/mor_types_flat",
+    "more/delete_marker",
     "more/h102_v8_mor",
+    "more/multi_ordering_mor",
     "more/nbcc_compaction_between",
+    "more/payload_custom",
+    "more/payload_postgres_debezium",
+    "more/sql_partial_updates2",
     "more/up_6to9_mor",
 }
 

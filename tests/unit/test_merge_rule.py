@@ -40,7 +40,7 @@ def test_every_golden_table(later_tables: Path) -> None:
             MODEL + ("OverwriteWithLatestAvroPayload" if mode is COMMIT else "DefaultHoodieRecordPayload"),
         ), name
         assert (rule.delete_field, rule.delete_marker, rule.unavailable) == (None, None, None)
-        assert (rule.problem is None, rule.merger is None) == (partial is None, partial is not None), name
+        assert rule.problem is None and rule.by_mode, name
         seen.add((name, meta["table_version"]))
     assert len(seen) >= 72
     assert {version for _, version in seen} == {8, 9}
@@ -192,7 +192,43 @@ def test_deletes_by_a_marker() -> None:
     )
     assert (found.delete_field, found.delete_marker) == ("_change_operation_type", "d")
     assert found.unavailable == "__debezium_unavailable_value"
-    assert found.problem == f"{prefix}payload.delete.field=_change_operation_type"
+    assert (found.problem, found.by_mode) == (None, True)
+    for name in ("payload.delete.field", "payload.delete.marker", "write.something"):
+        texts = {"hoodie.table.version": "9", prefix + name: "x"}
+        assert MergeRule.of(texts).problem == f"{prefix}{name}=x"
+
+
+def test_what_version_8_brought_is_a_problem_of_version_6() -> None:
+    """It was not known then; since version 8 it is followed."""
+    for texts in (
+        {"table_ordering_fields": "a,b"},
+        {"table_partial_update_mode": "IGNORE_DEFAULTS"},
+        {"table_legacy_payload_class": MODEL + "EventTimeAvroPayload"},
+        {"record_merge_property_hoodie_payload_delete_marker": "D"},
+        {
+            "record_merge_mode": "EVENT_TIME_ORDERING",
+            "compaction_payload_class": MODEL + "EventTimeAvroPayload",
+        },
+    ):
+        old = rule(6, **texts)
+        assert old.problem and not old.by_mode
+        if "record_merge_property_hoodie_payload_delete_marker" in texts:
+            texts["record_merge_property_hoodie_payload_delete_field"] = "Op"
+        assert rule(9, **texts).problem is None
+
+
+def test_problems_since_version_8() -> None:
+    event = {"record_merge_mode": "EVENT_TIME_ORDERING"}
+    unknown = rule(9, **event, table_partial_update_mode="SOME")
+    assert unknown.problem == "hoodie.table.partial.update.mode=SOME"
+    fields = rule(8, **event, table_ordering_fields="a,b", table_precombine_field="a")
+    assert fields.problem == "hoodie.table.ordering.fields=a,b beside hoodie.table.precombine.field=a"
+    assert rule(8, **event, table_ordering_fields="a, b", table_precombine_field="a,b").problem is None
+    payload = rule(8, **event, compaction_payload_class=MODEL + "PartialUpdateAvroPayload")
+    assert payload.problem and "PartialUpdateAvroPayload" in payload.problem
+    custom = {"record_merge_mode": "CUSTOM", "compaction_payload_class": MODEL + "PartialUpdateAvroPayload"}
+    assert (rule(8, **custom).problem, rule(8, **custom).by_mode) == (None, False)
+    assert rule(9, record_merge_mode="CUSTOM").problem
 
 
 def test_the_merger() -> None:

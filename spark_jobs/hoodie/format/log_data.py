@@ -39,8 +39,10 @@ from hoodie.format.settings import Codec, LogBlockFormat
 __all__ = [
     "BLOCK_TYPES",
     "DeleteRecords",
+    "carried_columns",
     "encode_data_block",
     "encode_delete_block",
+    "is_partial",
     "read_data_block",
     "read_delete_block",
     "record_count",
@@ -72,14 +74,21 @@ def read_data_block(
     target: pa.Schema | None = None,
     columns: Sequence[str] | None = None,
     known_as: FileColumns | None = None,
+    partial: bool = False,
 ) -> pa.Table:
     """The rows of a data block in the columns and types of `target`, or of the block's own schema.
 
     `columns` picks and orders columns. Columns that the block lacks are null, narrower types are widened
     (`evolution.read_as`). `known_as` matches the block's columns with those of `target` by id. TableError for
-    content that is damaged or can't become `target`, for rows of Apache Hudi 1.x that hold changed columns
-    only, and for blocks without rows.
+    content that is damaged or can't become `target`, for blocks without rows, and, but with `partial`, for rows
+    of Apache Hudi 1.x that hold changed columns only (`carried_columns`).
     """
+    if is_partial(block) and not partial:
+        raise TableError(
+            f"the log block at byte {block.offset} holds changed columns only, a form of Apache Hudi 1.x; "
+            "compact the table with Apache Hudi first",
+            offset=block.offset,
+        )
     try:
         stored = columns if known_as is None or columns is None else known_as.names(columns)
         rows, own = _read(block, memoryview(content).cast("B"), stored)
@@ -91,6 +100,28 @@ def read_data_block(
         return rows if rows.schema.equals(wanted) else read_as(rows, wanted)
     except InputError as error:
         raise _damaged(block, error.message) from None
+
+
+def is_partial(block: LogBlock) -> bool:
+    """Do its rows hold changed columns only."""
+    return block.headers.get(IS_PARTIAL) == "true"
+
+
+def carried_columns(
+    block: LogBlock, columns: Sequence[str], known_as: FileColumns | None = None
+) -> frozenset[str]:
+    """Those of the columns that the rows of a data block have, by its schema; all where it is not partial."""
+    if not is_partial(block):
+        return frozenset(columns)
+    try:
+        there = frozenset(field_names(block.schema_text or ""))
+    except _NO_SCHEMA as error:
+        raise _damaged(block, f"its schema: {type(error).__name__}: {error}") from None
+    return frozenset(
+        name
+        for name in columns
+        if there.intersection([name] if known_as is None else known_as.names([name]))
+    )
 
 
 def record_count(block: LogBlock, content: Any) -> int | None:
@@ -134,12 +165,6 @@ def records_content(count: int, records: Sequence[Buffer]) -> list[Buffer]:
 
 def _read(block: LogBlock, view: memoryview, columns: Sequence[str] | None) -> tuple[pa.Table, pa.Schema]:
     """(the rows' columns that the block has, its whole schema)"""
-    if block.headers.get(IS_PARTIAL) == "true":
-        raise TableError(
-            f"the log block at byte {block.offset} holds changed columns only, a form of Apache Hudi 1.x; "
-            "compact the table with Apache Hudi first",
-            offset=block.offset,
-        )
     if block.type is BlockType.PARQUET_DATA:
         return _read_parquet(block, view, columns)
     if block.type in (BlockType.AVRO_DATA, BlockType.CDC_DATA):

@@ -55,6 +55,8 @@ class Merger(ABC):
 
     #: the payload class name that the table persists
     java_class: ClassVar[str] = ""
+    #: columns of merged rows of logs, beside the table's, that `merge` looks at where they are there
+    marks: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
@@ -98,6 +100,10 @@ class Merger(ABC):
         Of a later row that is `deleted` it keeps nothing earlier, no ordering value either.
         """
         raise NotImplementedError(f"{type(self).__name__} does not fold")
+
+    def fills(self, rows: pa.Table) -> bool:
+        """Does `merge` make rows out of these and stored ones, column by column, whatever `columns` are?"""
+        return False
 
     def outlives(self, rows: pa.Table, ordering: Column) -> npt.NDArray[np.bool_]:
         """Which rows stay, of n aligned pairs of a row in a log and a later delete of its key, which has an

@@ -38,7 +38,7 @@ class EventTime(OrderedRows):
                 marker=str(marker),
             )
         if name and name in schema.names:
-            _check_marker_type(name, schema.field(name).type)
+            check_marker_type(name, schema.field(name).type)
         return cls(checked(ordering_field, schema), name, marker)
 
     @property
@@ -69,7 +69,7 @@ class EventTime(OrderedRows):
         return bools(pc.equal(text, self.delete_marker))
 
 
-def _check_marker_type(name: str, kind: pa.DataType) -> None:
+def check_marker_type(name: str, kind: pa.DataType) -> None:
     value = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
     tests = (
         pa.types.is_boolean,

@@ -101,6 +101,7 @@ def rows_of_keys(
         with merged_log(storage, scan, context, wanted) as log:
             places = Places.looked_up(stored.column(RECORD_KEY).chunks, stored.num_rows, log.parts)
             matches = places.between(0, stored.num_rows)
+            merged_by = looked_at(merger, schema, log.parts, wanted)
             rows = [merge_batch(merger, merged_by, stored, matches, log.parts).rows]
             rows += [those(live(merger, part.unmatched())) for part in log.parts]
             columns = [[table.column(name) for table in rows] for name in names]
@@ -186,7 +187,7 @@ class SliceReader:
         merger, schema, parts = self._context.merger, self._context.schema, self._parts
         assert merger is not None
         places = Places.looked_up(reader.record_keys(_LOOK_UP_ROWS), reader.rows, parts)
-        merged_by = looked_at(merger, schema)
+        merged_by = looked_at(merger, schema, parts, self._names)
         wanted = {RECORD_KEY, *self._names, *merged_by}
         start = 0
         if places.complete and not wanted <= {RECORD_KEY, *merged_by}:

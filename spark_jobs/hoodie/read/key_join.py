@@ -140,10 +140,17 @@ class Merged:
         return int(self.fresh.sum())
 
 
-def looked_at(merger: Merger, schema: pa.Schema) -> list[str]:
-    """Columns of `schema` that `merge_batch` needs."""
+def looked_at(
+    merger: Merger, schema: pa.Schema, parts: Sequence[Part] = (), wanted: Sequence[str] = ()
+) -> list[str]:
+    """Columns of `schema` that `merge_batch` needs for these parts, of whose rows those are wanted."""
     names = merger.columns(schema)
-    return list(schema.names if names is None else names)
+    if names is None:
+        return list(schema.names)
+    if not any(merger.fills(part.rows) for part in parts):
+        return list(names)
+    filled = {*names, *wanted}
+    return [name for name in schema.names if name in filled]
 
 
 def merge_batch(
@@ -215,7 +222,8 @@ def _outcomes(
             yield _Outcome(match.stored, here, part.rows.slice(0, 0))
             continue
         incoming = part.rows.take(ours)
-        after = incoming.select(names)
+        marks = [name for name in merger.marks if name in incoming.column_names]
+        after = incoming.select([*names, *marks])
         before = stored.select(known).take(here) if known else after
         outcome = merger.merge(before, after)
         replaced = outcome.take & ~outcome.delete

@@ -3,7 +3,7 @@
 Of the rows of a key the merger's `combine` makes one, as of a batch's. A delete block takes a key's
 earlier rows away, except where it has an ordering value and one of them a greater one; then it changes
 nothing. Rows after a delete are a new beginning, whatever their ordering values. What is left is a row, or a
-delete that removes the key whatever is stored.
+delete that removes the key whatever is stored. Of versions 8 and 9 `log_order` has the rules.
 
 Blocks are read one at a time. Beyond the memory budget rows and deletes are cut by key hash into parts on
 disk.
@@ -20,13 +20,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from hoodie.codec.arrays import whole
 from hoodie.errors import InputError, TableError
 from hoodie.format.internal_schema import Evolution, FileColumns
 from hoodie.format.log_block import BlockType
-from hoodie.format.log_data import read_data_block, read_delete_block
+from hoodie.format.log_data import carried_columns, is_partial, read_data_block, read_delete_block
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge import DELETED_COLUMN, Merger
+from hoodie.merge.by_mode import CARRIED, ByMode
 from hoodie.read.key_join import Bools, Ints, Part
+from hoodie.read.log_order import Deletes, merge_in_order
 from hoodie.read.spill import SpilledRows, SpillFolder, map_rows, part_count, read_spilled
 from hoodie.storage import Storage
 from hoodie.table.log_scan import LogScan, contents, instant_of
@@ -98,7 +101,9 @@ def merged_log(
     merger = _required(context)
     names = log_columns(merger, context.schema, columns)
     schema = pa.schema([context.schema.field(name) for name in names])
-    operations = _Operations(context, schema, scan.content_bytes)
+    by_mode = isinstance(merger, ByMode)
+    partial = by_mode and any(is_partial(block) for _, block in scan.queue)
+    operations = _Operations(context, schema, scan.content_bytes, partial)
     try:
         for number, (entry, content) in enumerate(contents(storage, scan)):
             block = entry[1]
@@ -107,8 +112,10 @@ def merged_log(
                 operations.delete(number, content)
             else:
                 known_as = context.columns(instant_of(entry))
-                rows = read_data_block(block, content, context.schema, names, known_as)
+                rows = read_data_block(block, content, context.schema, names, known_as, by_mode)
                 scan.statistics.records += rows.num_rows
+                if partial:
+                    rows = _with_carried(rows, carried_columns(block, names, known_as), is_partial(block))
                 operations.add(number, rows)
         return operations.merged(merger)
     except InputError as error:
@@ -137,10 +144,13 @@ def _required(context: SliceContext) -> Merger:
 class _Operations:
     """Rows and deletes in the order of their blocks, held or spilled."""
 
-    def __init__(self, context: SliceContext, schema: pa.Schema, expected: int) -> None:
-        """`expected` is the size of all contents as they are stored, `consumed` of those read so far."""
+    def __init__(self, context: SliceContext, schema: pa.Schema, expected: int, partial: bool) -> None:
+        """`expected` is the size of all contents as they are stored, `consumed` of those read so far.
+        `partial`: rows say which columns they have."""
         self._context = context
-        self._type = _type_at(context.schema, context.ordering)
+        self._type = _ordering_type(context)
+        if partial:
+            schema = schema.append(_carried_field(schema))
         self._rows = schema.append(pa.field(_ORDER, pa.int32()))
         fields = {RECORD_KEY: pa.string(), _ORDER: pa.int32(), _ORDERING: self._type or pa.null()}
         self._deletes = pa.schema([pa.field(name, kind) for name, kind in fields.items()])
@@ -223,6 +233,10 @@ def _mapped(part: Part, rows_path: str, deletes_path: str) -> Part:
 def merge_operations(merger: Merger, rows: pa.Table, deletes: pa.Table) -> Part:
     """One record a key. Both are in the order of their blocks, whose numbers are in a column of them."""
     gone: pa.Array[Any] | None = None
+    if isinstance(merger, ByMode):
+        when, until = (np.asarray(each.column(_ORDER)).astype(np.int64) for each in (rows, deletes))
+        keys, ordering = (whole(deletes.column(name)) for name in (RECORD_KEY, _ORDERING))
+        return merge_in_order(merger, rows.drop_columns([_ORDER]), when, Deletes(keys, until, ordering))
     if deletes.num_rows:
         keep, gone = _after_deletes(merger, rows, deletes)
         if not keep.all():
@@ -324,6 +338,30 @@ def _turns(keys: Ints, when: Ints) -> Iterator[Ints]:
     lengths = np.diff(starts, append=len(order))
     for turn in range(int(lengths.max())):
         yield order[starts[lengths > turn] + turn]
+
+
+def _ordering_type(context: SliceContext) -> pa.DataType | None:
+    """That of the ordering values of deletes: a struct where there are several."""
+    merger = context.merger
+    if not isinstance(merger, ByMode):
+        return _type_at(context.schema, context.ordering)
+    kinds = [_type_at(context.schema, path) or pa.null() for path in merger.ordering_fields]
+    if len(kinds) > 1:
+        return pa.struct([pa.field(str(number), kind) for number, kind in enumerate(kinds)])
+    return kinds[0] if kinds else None
+
+
+def _carried_field(schema: pa.Schema) -> pa.Field[Any]:
+    return pa.field(CARRIED, pa.struct([pa.field(name, pa.bool_()) for name in schema.names]))
+
+
+def _with_carried(rows: pa.Table, columns: frozenset[str], partial: bool) -> pa.Table:
+    """Rows of a block with the columns that they have; null for those of a block that is not partial."""
+    field, count = _carried_field(rows.schema), rows.num_rows
+    if not partial:
+        return rows.append_column(field, pa.nulls(count, field.type))
+    flags = [pa.array(np.full(count, name in columns)) for name in rows.column_names]
+    return rows.append_column(field, pa.StructArray.from_arrays(flags, names=rows.column_names))
 
 
 def _type_at(schema: pa.Schema, path: str | None) -> pa.DataType | None:

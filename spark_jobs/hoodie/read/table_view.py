@@ -14,7 +14,8 @@ from hoodie.errors import ConfigError, TableError
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.meta_fields import OPERATION, with_meta, without_meta
 from hoodie.format.schema import from_avro
-from hoodie.merge import Merger, merger
+from hoodie.merge import Merger, keeps_values, merger
+from hoodie.merge.by_mode import ByMode
 from hoodie.merge.settings import PAYLOAD_CLASS
 from hoodie.metadata.queries import (
     MetadataTableUnavailable,
@@ -280,6 +281,8 @@ def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> M
     check_features(props, "read", "merged", Feature.OTHER_MERGING)
     stored = props.merge_rule.merger or ""  # what has none is refused above
     given = config[PAYLOAD_CLASS]
+    if props.merge_rule.by_mode and not given:
+        return ByMode.of(props.merge_rule, schema)
     made = merger(
         Config.of({**config.texts, PAYLOAD_CLASS.name: given or stored}), props.precombine_field, schema
     )
@@ -289,7 +292,7 @@ def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> M
             f"{stored}; leave it out",
             value=given,
         )
-    return made
+    return ByMode.of(props.merge_rule, schema) if props.merge_rule.by_mode and keeps_values(made) else made
 
 
 def chosen(names: Sequence[str], columns: Sequence[str], base_path: str) -> list[str]:

@@ -22,6 +22,9 @@ MERGE_STRATEGY = "hoodie.record.merge.strategy.id"
 MERGER_STRATEGY = "hoodie.compaction.record.merger.strategy"
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 MERGE_PROPERTY = "hoodie.record.merge.property."
+DELETE_FIELD = f"{MERGE_PROPERTY}hoodie.payload.delete.field"
+DELETE_MARKER = f"{MERGE_PROPERTY}hoodie.payload.delete.marker"
+UNAVAILABLE = f"{MERGE_PROPERTY}hoodie.write.partial.update.unavailable.value"
 
 
 class MergeMode(enum.Enum):
@@ -72,6 +75,7 @@ class MergeRule:
     delete_field, delete_marker: a row with this value in this column is a delete.
     unavailable: the value that gives way in FILL_UNAVAILABLE.
     problem: what is not followed by this package, as `name=value`; None where a merger of it does the rest.
+    by_mode: the mode says all, as it does since version 8 where it is not CUSTOM; a payload class says nothing.
     """
 
     mode: MergeMode
@@ -85,6 +89,7 @@ class MergeRule:
     delete_marker: str | None
     unavailable: str | None
     problem: str | None
+    by_mode: bool
 
     @classmethod
     def of(cls, texts: Mapping[str, str]) -> MergeRule:
@@ -100,6 +105,8 @@ class MergeRule:
         by_commit_time = (mode.value if modern else said) == MergeMode.COMMIT_TIME_ORDERING.value
         counted = () if by_commit_time else fields
         partial = (texts.get(PARTIAL_UPDATE_MODE) or "").upper()
+        problem = _later_problem(texts, fields) if modern else _problem(texts, fields, counted, payload)
+        problem = problem or _mode_problem(texts, modern)
         return cls(
             mode=mode,
             strategy_id=strategy,
@@ -108,10 +115,11 @@ class MergeRule:
             payload_class=renamed,
             legacy_payload_class=texts.get(LEGACY_PAYLOAD_CLASS) or None,
             partial_update_mode=PartialUpdateMode.__members__.get(partial),
-            delete_field=texts.get(f"{MERGE_PROPERTY}hoodie.payload.delete.field") or None,
-            delete_marker=texts.get(f"{MERGE_PROPERTY}hoodie.payload.delete.marker") or None,
-            unavailable=texts.get(f"{MERGE_PROPERTY}hoodie.write.partial.update.unavailable.value") or None,
-            problem=_problem(texts, fields, counted, payload) or _mode_problem(texts),
+            delete_field=texts.get(DELETE_FIELD) or None,
+            delete_marker=texts.get(DELETE_MARKER) or None,
+            unavailable=texts.get(UNAVAILABLE) or None,
+            problem=problem,
+            by_mode=modern and problem is None and mode is not MergeMode.CUSTOM,
         )
 
     @property
@@ -125,7 +133,10 @@ class MergeRule:
 
 def _ordering_fields(texts: Mapping[str, str]) -> tuple[str, ...]:
     """By the newer name, which goes before the older one."""
-    text = texts.get(ORDERING_FIELDS) or texts.get(PRECOMBINE_FIELD) or ""
+    return _names(texts.get(ORDERING_FIELDS) or texts.get(PRECOMBINE_FIELD) or "")
+
+
+def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
@@ -168,7 +179,23 @@ def _problem(
     return None
 
 
-def _mode_problem(texts: Mapping[str, str]) -> str | None:
+def _later_problem(texts: Mapping[str, str], fields: tuple[str, ...]) -> str | None:
+    """As `_problem`, since version 8. A legacy payload class is there for downgrades alone."""
+    old = _names(texts.get(PRECOMBINE_FIELD) or "")
+    if texts.get(ORDERING_FIELDS) and old and old != fields:
+        return f"{ORDERING_FIELDS}={texts[ORDERING_FIELDS]} beside {PRECOMBINE_FIELD}={','.join(old)}"
+    partial = texts.get(PARTIAL_UPDATE_MODE) or ""
+    if partial and partial.upper() not in PartialUpdateMode.__members__:
+        return f"{PARTIAL_UPDATE_MODE}={partial}"
+    marker = [bool(texts.get(name)) for name in (DELETE_FIELD, DELETE_MARKER)]
+    known = {UNAVAILABLE, *((DELETE_FIELD, DELETE_MARKER) if all(marker) else ())}
+    for name, text in texts.items():
+        if name.startswith(MERGE_PROPERTY) and name not in known:
+            return f"{name}={text}"
+    return None
+
+
+def _mode_problem(texts: Mapping[str, str], modern: bool) -> str | None:
     """A merge mode, or a strategy, that is not that of the payload class, or is a program of somebody's own.
 
     Of version 6 the payload class goes before the strategy's id, which is the default beside any class.
@@ -176,7 +203,8 @@ def _mode_problem(texts: Mapping[str, str]) -> str | None:
     payload, text = texts.get(PAYLOAD_CLASS), (texts.get(MERGE_MODE) or "").upper()
     mode = MergeMode.__members__.get(text)
     own = mode is MergeMode.CUSTOM
-    if text and not own and payload and (mode is None or PAYLOADS[mode] != payload):
+    said = _MODES.get(payload or "") if modern else None
+    if text and not own and payload and (mode is None or (PAYLOADS[mode] != payload and said is not mode)):
         return f"{MERGE_MODE}={text} beside {PAYLOAD_CLASS}={payload}"
     if text and mode is None:
         return f"{MERGE_MODE}={text}"

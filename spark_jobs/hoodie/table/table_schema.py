@@ -142,7 +142,8 @@ class TableSchema:
 
     def check_fields(self, props: TableProperties) -> None:
         """Raises TableError when a key or ordering column has lost the name that the properties say."""
-        self._check([*props.record_key_fields, *props.partition_fields, props.precombine_field or ""], props)
+        ordering = [props.precombine_field or "", *props.merge_rule.ordering_fields]
+        self._check([*props.record_key_fields, *props.partition_fields, *ordering], props)
 
     def check_read_fields(self, props: TableProperties, *, merged: bool) -> None:
         """As `check_fields`, of what a query needs: the ordering column, where logs are `merged`, and that no
@@ -151,7 +152,8 @@ class TableSchema:
         if self.evolution is not None:
             now = self.evolution.schema.record
             reused = [name for name in props.partition_fields if now.named(name)]
-            self._check([*reused, *([props.precombine_field or ""] if merged else ())], props)
+            ordering = [props.precombine_field or "", *props.merge_rule.ordering_fields]
+            self._check([*reused, *(ordering if merged else ())], props)
 
     def _check(self, fields: Sequence[str], props: TableProperties) -> None:
         if self.evolution is None:
