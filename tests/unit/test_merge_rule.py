@@ -40,7 +40,7 @@ def test_every_golden_table(later_tables: Path) -> None:
             MODEL + ("OverwriteWithLatestAvroPayload" if mode is COMMIT else "DefaultHoodieRecordPayload"),
         ), name
         assert (rule.delete_field, rule.delete_marker, rule.unavailable) == (None, None, None)
-        assert rule.problem is None and rule.by_mode, name
+        assert (rule.problem, rule.by_mode) == (None, True), name
         seen.add((name, meta["table_version"]))
     assert len(seen) >= 72
     assert {version for _, version in seen} == {8, 9}
@@ -211,7 +211,8 @@ def test_what_version_8_brought_is_a_problem_of_version_6() -> None:
         },
     ):
         old = rule(6, **texts)
-        assert old.problem and not old.by_mode
+        assert old.problem
+        assert not old.by_mode
         if "record_merge_property_hoodie_payload_delete_marker" in texts:
             texts["record_merge_property_hoodie_payload_delete_field"] = "Op"
         assert rule(9, **texts).problem is None
@@ -225,7 +226,8 @@ def test_problems_since_version_8() -> None:
     assert fields.problem == "hoodie.table.ordering.fields=a,b beside hoodie.table.precombine.field=a"
     assert rule(8, **event, table_ordering_fields="a, b", table_precombine_field="a,b").problem is None
     payload = rule(8, **event, compaction_payload_class=MODEL + "PartialUpdateAvroPayload")
-    assert payload.problem and "PartialUpdateAvroPayload" in payload.problem
+    assert payload.problem
+    assert "PartialUpdateAvroPayload" in payload.problem
     custom = {"record_merge_mode": "CUSTOM", "compaction_payload_class": MODEL + "PartialUpdateAvroPayload"}
     assert (rule(8, **custom).problem, rule(8, **custom).by_mode) == (None, False)
     assert rule(9, record_merge_mode="CUSTOM").problem

@@ -80,8 +80,8 @@ def read_data_block(
 
     `columns` picks and orders columns. Columns that the block lacks are null, narrower types are widened
     (`evolution.read_as`). `known_as` matches the block's columns with those of `target` by id. TableError for
-    content that is damaged or can't become `target`, for blocks without rows, and, but with `partial`, for rows
-    of Apache Hudi 1.x that hold changed columns only (`carried_columns`).
+    content that is damaged or can't become `target`, for blocks without rows, and without `partial` for rows of
+    Apache Hudi 1.x that hold changed columns only (`carried_columns`).
     """
     if is_partial(block) and not partial:
         raise TableError(
@@ -118,9 +118,7 @@ def carried_columns(
     except _NO_SCHEMA as error:
         raise _damaged(block, f"its schema: {type(error).__name__}: {error}") from None
     return frozenset(
-        name
-        for name in columns
-        if there.intersection([name] if known_as is None else known_as.names([name]))
+        name for name in columns if there.intersection([name] if known_as is None else known_as.names([name]))
     )
 
 

@@ -5,7 +5,7 @@
 An ordering value is stored in the wrapper of the Java class that Apache Hudi 0.15.0 takes from the ordering
 column (HoodieAvroUtils.wrapValueIntoAvro): long and timestamp in LongWrapper, since Hudi compares a timestamp
 as the stored number, date in DateWrapper, and so on. IntWrapper 0 is its "no ordering value": such a delete
-wins always.
+wins always. Several ordering values, in tables of versions 8 and 9, are in an ArrayWrapper of wrappers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hoodie.codec.arrays import whole
 from hoodie.codec.avro_cursor import Damage
 from hoodie.errors import InputError, TableError
 from hoodie.format.evolution import read_as
-from hoodie.format.log_delete_rows import WRAPPERS, read_records
+from hoodie.format.log_delete_rows import WRAPPERS, Columns, read_records
 
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
@@ -59,8 +59,9 @@ def read_delete_block(content: Any, ordering_type: pa.DataType | None = None) ->
 
     With `ordering_type`, the type of the table's ordering column, ordering values have that type, and a value
     that can't have been of this column is null: Apache Hudi lets such a delete win, too. Without it they have
-    the type of their wrapper; where wrappers differ, the widest number, else text. TableError for content
-    that is damaged or older than Apache Hudi 0.14.
+    the type of their wrapper; where wrappers differ, the widest number, else text. Several ordering
+    values are a struct; their type has to be one, and single values are null then. TableError for content that
+    is damaged or older than Apache Hudi 0.14.
     """
     view = memoryview(content).cast("B")
     if len(view) < _HEAD.size:
@@ -80,7 +81,11 @@ def read_delete_block(content: Any, ordering_type: pa.DataType | None = None) ->
         records = read_records(np.frombuffer(view, np.uint8)[_HEAD.size :])
     except Damage as error:
         raise _damaged(error.why) from None
-    return DeleteRecords(records.keys, records.partitions, _unwrap(records.ordering, ordering_type))
+    several = records.several and (ordering_type is None or isinstance(ordering_type, pa.StructType))
+    ordering = (
+        _unwrap_several(records, ordering_type) if several else _unwrap(records.ordering, ordering_type)
+    )
+    return DeleteRecords(records.keys, records.partitions, ordering)
 
 
 def encode_delete_block(records: DeleteRecords) -> bytes:
@@ -99,10 +104,37 @@ def encode_delete_block(records: DeleteRecords) -> bytes:
 # --- decoding ------------------------------------------------------------------------------------------
 
 
-def _unwrap(wrapped: Mapping[str, Any], target: pa.DataType | None) -> pa.Array[Any] | None:
+def _unwrap_several(records: Columns, target: pa.DataType | None) -> pa.Array[Any] | None:
+    """A struct of the values of each field, null for records that have not as many values as the struct.
+
+    In it the int 0 is a value of a column of ints, and no value of others.
+    """
+    count, fields = len(records.keys), records.fields
+    if target is None:
+        kinds: list[pa.DataType | None] = [None] * len(records.several)
+    else:
+        assert isinstance(target, pa.StructType)
+        kinds = [child.type for child in target]
+    columns: list[Any] = []
+    for number, kind in enumerate(kinds):
+        wrapped = records.several[number] if number < len(records.several) else {}
+        values = _unwrap(wrapped, kind, zero=kind is None or kind == pa.int32())
+        empty: Any = pa.nulls
+        columns.append(empty(count, kind or pa.null()) if values is None else values)
+    names = [str(number) for number in range(len(columns))]
+    made: Any = pa.StructArray.from_arrays(columns, names=names, mask=pa.array(fields != len(columns)))
+    return None if made.null_count == count else made
+
+
+def _unwrap(
+    wrapped: Mapping[str, Any], target: pa.DataType | None, zero: bool = False
+) -> pa.Array[Any] | None:
+    """With `zero`, the int 0 is a value."""
+    if isinstance(target, pa.StructType):
+        return None
     found: list[Any] = []
     for name, values in wrapped.items():
-        if name == "IntWrapper":
+        if name == "IntWrapper" and not zero:
             values = pc.if_else(pc.equal(values, 0), pa.scalar(None, pa.int32()), values)
         if values.null_count < len(values):
             found.append(values)

@@ -2,6 +2,7 @@
 
     (records long | records ...)* | 0 long
     record := 1 long | key string | 1 long | partition path string, or 0 long | branch long | ordering value
+    several ordering values, in versions 8 and 9 := 1 long | n long | n times (branch, value) | 0 long
 
 The format has no length of a record. So the decoder treats every byte 2 as the possible start of a record,
 and computes the end of each of these records, all at once. The real records are the chain that begins at the
@@ -12,7 +13,7 @@ start.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -43,6 +44,11 @@ WRAPPERS: dict[str, Leaf] = {
     "TimestampMicrosWrapper": Leaf("long", pa.timestamp("us", "UTC")),
 }
 _NAMES = tuple(WRAPPERS)
+#: branches of one of several ordering values
+_ITEMS = WRAPPERS | {"LocalDateWrapper": Leaf("int", pa.date32())}
+_ITEM_NAMES = tuple(_ITEMS)
+#: the branch of several ordering values, ArrayWrapper; more fields than these are not looked for
+_ARRAY, _MOST_FIELDS = len(_NAMES) + 1, 32
 _TEXT = Leaf("string", pa.string())
 #: by branch: bytes of the value, or how its length is found
 _VARINT, _SIZED = -1, -2
@@ -56,6 +62,8 @@ _KINDS = {
     "string": _SIZED,
 }
 _WIDTHS = np.array([0, *(_KINDS[leaf.kind] for leaf in WRAPPERS.values())])
+_ITEM_WIDTHS = np.array([0, *(_KINDS[leaf.kind] for leaf in _ITEMS.values())])
+_NO_NUMBERS: Places = np.zeros(0, dtype=np.int64)
 
 #: bytes whose records are looked for at a time
 _WINDOW = 1 << 18
@@ -64,11 +72,16 @@ _LENGTH_BYTES, _LONG_BYTES = 5, 10
 
 @dataclass(frozen=True)
 class Columns:
-    """Keys, partition paths, and ordering values by wrapper, null where a record has another or none."""
+    """Keys, partition paths, and ordering values by wrapper, null where a record has another or none.
+
+    `several` has those of each field, in the order of the fields, of the records that have `fields`.
+    """
 
     keys: pa.Array[Any]
     partitions: pa.Array[Any]
     ordering: dict[str, pa.Array[Any]]
+    several: tuple[dict[str, pa.Array[Any]], ...] = ()
+    fields: Places = field(default_factory=lambda: _NO_NUMBERS)
 
 
 def read_records(data: Bytes) -> Columns:
@@ -90,14 +103,29 @@ def read_records(data: Bytes) -> Columns:
 
 
 def _together(parts: list[Columns]) -> Columns:
-    ordering: dict[str, pa.Array[Any]] = {}
-    for name in sorted({name for part in parts for name in part.ordering}, key=_NAMES.index):
-        nulls: Any = partial(pa.nulls, type=WRAPPERS[name].dtype)
-        ordering[name] = _concat(
-            [part.ordering[name] if name in part.ordering else nulls(len(part.keys)) for part in parts]
+    lengths = [len(part.keys) for part in parts]
+    most = max(len(part.several) for part in parts)
+    return Columns(
+        _concat([part.keys for part in parts]),
+        _concat([part.partitions for part in parts]),
+        _by_name(lengths, [part.ordering for part in parts]),
+        tuple(
+            _by_name(lengths, [part.several[at] if at < len(part.several) else {} for part in parts])
+            for at in range(most)
+        ),
+        np.concatenate([part.fields for part in parts]),
+    )
+
+
+def _by_name(lengths: list[int], parts: list[dict[str, pa.Array[Any]]]) -> dict[str, pa.Array[Any]]:
+    """The values of each wrapper of all parts, null in those that lack it."""
+    found: dict[str, pa.Array[Any]] = {}
+    for name in sorted({name for part in parts for name in part}, key=_ITEM_NAMES.index):
+        nulls: Any = partial(pa.nulls, type=_ITEMS[name].dtype)
+        found[name] = _concat(
+            [part[name] if name in part else nulls(count) for count, part in zip(lengths, parts, strict=True)]
         )
-    keys, partitions = _concat([part.keys for part in parts]), _concat([part.partitions for part in parts])
-    return Columns(keys, partitions, ordering)
+    return found
 
 
 def _concat(arrays: list[Any]) -> Any:
@@ -172,14 +200,40 @@ def _ends(view: Bytes, starts: Places) -> Places:
     fine &= text | (padded[at] == 0)
     at = np.minimum(at + 1, size)
     _put(at, fine, np.flatnonzero(text), padded, size, _behind_text)
+    several = np.flatnonzero(padded[at] == 2 * _ARRAY)
+    if several.size:
+        at[several], whole = _behind_several(padded, at[several] + 1, size)
+        fine[several] &= whole
+        one = np.delete(np.arange(at.size), several)
+        at[one], fine[one] = _behind_value(padded, at[one], fine[one], size, _WIDTHS)
+    else:
+        at, fine = _behind_value(padded, at, fine, size, _WIDTHS)
+    return np.where(fine & (at <= size), at, 0)
+
+
+def _behind_value(padded: Bytes, at: Places, fine: Bools, size: int, widths: Places) -> tuple[Places, Bools]:
+    """As `_behind_text`, for a union's branch and its value."""
     branch = padded[at]
-    fine &= (branch & 1 == 0) & (branch < 2 * _WIDTHS.size)
+    fine = fine & (branch & 1 == 0) & (branch < 2 * widths.size)
     at = np.minimum(at + 1, size)
-    width = _WIDTHS[np.where(fine, branch >> 1, 0)]
+    width = widths[np.where(fine, branch >> 1, 0)]
     _put(at, fine, np.flatnonzero(width == _VARINT), padded, size, _behind_number)
     _put(at, fine, np.flatnonzero(width == _SIZED), padded, size, _behind_text)
-    at += np.maximum(width, 0)
-    return np.where(fine & (at <= size), at, 0)
+    at = at + np.maximum(width, 0)
+    return np.minimum(at, size), fine & (at <= size)
+
+
+def _behind_several(padded: Bytes, at: Places, size: int) -> tuple[Places, Bools]:
+    """As `_behind_text`, for the values in an ArrayWrapper: one block of them, as Apache Hudi writes it."""
+    at = np.minimum(at, size)
+    count = padded[np.minimum(at + 1, size)]
+    fine = (padded[at] == 2) & (count & 1 == 0) & (count > 0) & (count <= 2 * _MOST_FIELDS)
+    left = np.where(fine, count >> 1, 0).astype(np.int64)
+    at = np.minimum(at + 2, size)
+    while (some := np.flatnonzero(left)).size:
+        at[some], fine[some] = _behind_value(padded, at[some], fine[some], size, _ITEM_WIDTHS)
+        left[some] = np.where(fine[some], left[some] - 1, 0)
+    return np.minimum(at + 1, size), fine & (padded[at] == 0)
 
 
 def _put(at: Places, fine: Bools, chosen: Places, padded: Bytes, size: int, behind: _Behind) -> None:
@@ -232,14 +286,45 @@ def _columns(view: Bytes, starts: Places, ends: Places, row: int) -> Columns:
     has_partition = cursors.shorts() == 1
     partitions = read_leaf(_TEXT, cursors, None if has_partition.all() else Nulls(has_partition))
     branch = cursors.shorts()
-    ordering: dict[str, pa.Array[Any]] = {}
+    arrays = np.flatnonzero(branch == _ARRAY)
+    fields = np.zeros(starts.size, dtype=np.int64)
+    several = _several(cursors, arrays, fields) if arrays.size else ()
+    branch[arrays] = 0
+    return Columns(keys, partitions, _values(cursors, branch), several, fields)
+
+
+def _values(cursors: Cursors, branch: Places) -> dict[str, pa.Array[Any]]:
+    """The values at the places by their branches, 0 for none; moves behind them."""
+    found: dict[str, pa.Array[Any]] = {}
     for number in np.unique(branch[branch > 0]).tolist():
         index = np.flatnonzero(branch == number)
         part = cursors.part(index)
-        values: Any = read_leaf(WRAPPERS[_NAMES[number - 1]], part, None)
-        if index.size < starts.size:
-            places = np.zeros(starts.size, dtype=np.int64)
-            places[index] = np.arange(index.size)
-            values = values.take(pa.array(places, mask=branch != number))
-        ordering[_NAMES[number - 1]] = values
-    return Columns(keys, partitions, ordering)
+        name = _ITEM_NAMES[number - 1]
+        values: Any = read_leaf(_ITEMS[name], part, None)
+        found[name] = _spread(values, index, branch.size)
+        cursors.put(index, part)
+    return found
+
+
+def _several(cursors: Cursors, arrays: Places, fields: Places) -> tuple[dict[str, pa.Array[Any]], ...]:
+    """The values of each field, and in `fields` how many a record has."""
+    cursors = cursors.part(arrays)
+    cursors.shorts()
+    fields[arrays] = counts = cursors.shorts()
+    found = []
+    for at in range(int(counts.max())):
+        index = np.flatnonzero(counts > at)
+        part = cursors.part(index)
+        values = _values(part, part.shorts())
+        cursors.put(index, part)
+        found.append({name: _spread(each, arrays[index], fields.size) for name, each in values.items()})
+    return tuple(found)
+
+
+def _spread(values: Any, index: Places, count: int) -> Any:
+    """The values at these of `count` places, null at the others."""
+    if index.size == count:
+        return values
+    places, none = np.zeros(count, dtype=np.int64), np.ones(count, dtype=np.bool_)
+    places[index], none[index] = np.arange(index.size), False
+    return values.take(pa.array(places, mask=none))

@@ -75,7 +75,7 @@ class MergeRule:
     delete_field, delete_marker: a row with this value in this column is a delete.
     unavailable: the value that gives way in FILL_UNAVAILABLE.
     problem: what is not followed by this package, as `name=value`; None where a merger of it does the rest.
-    by_mode: the mode says all, as it does since version 8 where it is not CUSTOM; a payload class says nothing.
+    by_mode: the mode says all, as it does since version 8 where it is not CUSTOM.
     """
 
     mode: MergeMode

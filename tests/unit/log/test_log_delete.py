@@ -314,3 +314,111 @@ def test_a_record_without_a_key_is_damage() -> None:
     body = b"\x02\x00\x02\x02p\x04\x00\x00"
     with pytest.raises(TableError, match="no key"):
         read_delete_block(struct.pack(">ii", 3, len(body)) + body)
+
+
+# --- several ordering values, as Apache Hudi 1.2.0 writes them -----------------------------------------
+
+_BRANCHES = ("null", *log_delete_rows.WRAPPERS)
+_ONE_LONGER = {name: {"type": "record", "name": name, "fields": [{"name": "value", "type": leaf.kind}]}
+               for name, leaf in log_delete_rows.WRAPPERS.items()}  # fmt: skip
+_LOCAL_DATE = {"type": "record", "name": "LocalDateWrapper", "fields": [{"name": "value", "type": "int"}]}
+_VALUES = {"type": "array", "items": [*_BRANCHES, _LOCAL_DATE]}
+_SEVERAL = {
+    "type": "record",
+    "name": "ArrayWrapper",
+    "fields": [{"name": "wrappedValues", "type": ["null", _VALUES]}],
+}
+_RECORD = {
+    "type": "record",
+    "name": "HoodieDeleteRecord",
+    "fields": [
+        {"name": "recordKey", "type": ["null", "string"]},
+        {"name": "partitionPath", "type": ["null", "string"]},
+        {"name": "orderingVal", "type": ["null", *_ONE_LONGER.values(), _SEVERAL]},
+    ],
+}
+LATER = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "HoodieDeleteRecordList",
+        "fields": [{"name": "deleteRecordList", "type": {"type": "array", "items": _RECORD}}],
+    }
+)
+
+
+def with_several(ordering: Sequence[Any]) -> bytes:
+    """A list of (wrapper, value) is several ordering values, a pair is one."""
+
+    def one(value: Any) -> Any:
+        return value and (value[0], {"value": value[1]})
+
+    def of(value: Any) -> Any:
+        if isinstance(value, list):
+            return ("ArrayWrapper", {"wrappedValues": [one(each) for each in value]})
+        return one(value)
+
+    records = [
+        {"recordKey": f"k{number}", "partitionPath": "", "orderingVal": of(value)}
+        for number, value in enumerate(ordering)
+    ]
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, LATER, {"deleteRecordList": records})
+    return struct.pack(">ii", 3, len(out.getvalue())) + out.getvalue()
+
+
+def test_several_ordering_values() -> None:
+    ordering = [
+        [("LongWrapper", 7), ("StringWrapper", "x" * 100), ("LocalDateWrapper", 1)],
+        COMMIT_TIME,
+        [("IntWrapper", 0), None, ("LocalDateWrapper", -1)],
+        None,
+        [("LongWrapper", -(2**40)), ("StringWrapper", ""), ("DateWrapper", 3)],
+        ("LongWrapper", 12),
+        [("LongWrapper", 1)],
+    ]
+    kind = pa.struct([("0", pa.int64()), ("1", pa.string()), ("2", pa.date32())])
+    found = read_delete_block(with_several(ordering), kind)
+    assert found.keys.to_pylist() == [f"k{number}" for number in range(len(ordering))]
+    assert found.ordering is not None
+    assert found.ordering.type == kind
+    first = {"0": 7, "1": "x" * 100, "2": dt.date(1970, 1, 2)}
+    second = {"0": None, "1": None, "2": dt.date(1969, 12, 31)}
+    third = {"0": -(2**40), "1": "", "2": dt.date(1970, 1, 4)}
+    assert found.ordering.to_pylist() == [first, None, second, None, third, None, None]
+    # a table with one ordering field has no use for them
+    one = read_delete_block(with_several(ordering), pa.int64()).ordering
+    assert one is not None
+    assert one.to_pylist() == [None] * 5 + [12, None]
+    pairs = read_delete_block(with_several([[("LongWrapper", 1), ("IntWrapper", 0)]])).ordering
+    assert pairs is not None
+    assert pairs.to_pylist() == [{"0": 1, "1": 0}]
+    none = read_delete_block(with_several([COMMIT_TIME, None]), kind)
+    assert none.ordering is None
+
+
+def test_the_int_zero_is_a_value_of_several_only_in_a_column_of_ints() -> None:
+    content = with_several([[("IntWrapper", 0), ("IntWrapper", 0)]])
+    found = read_delete_block(content, pa.struct([("0", pa.int32()), ("1", pa.int64())])).ordering
+    assert found is not None
+    assert found.to_pylist() == [{"0": 0, "1": None}]
+
+
+def test_many_records_with_several_ordering_values() -> None:
+    """More than are looked for at a time, and some longer than that."""
+    many = [[("LongWrapper", number), ("StringWrapper", str(number))] for number in range(30_000)]
+    many[7] = [("LongWrapper", 1), ("StringWrapper", "y" * (1 << 19))]
+    kind = pa.struct([("0", pa.int64()), ("1", pa.string())])
+    found = read_delete_block(with_several(many), kind).ordering
+    assert found is not None
+    assert [tuple((row or {}).values()) for row in found.to_pylist()] == [
+        (one[1], two[1]) for one, two in many
+    ]
+
+
+def test_torn_several_ordering_values() -> None:
+    content = with_several([[("LongWrapper", 300), ("StringWrapper", "abc")]])
+    kind = pa.struct([("0", pa.int64()), ("1", pa.string())])
+    for size in range(9, len(content)):
+        torn = struct.pack(">ii", 3, size - 8) + content[8:size]
+        with pytest.raises(TableError):
+            read_delete_block(torn, kind)

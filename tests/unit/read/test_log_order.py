@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import random
+import struct
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -21,10 +23,21 @@ from hoodie.format.schema import to_avro_text
 from hoodie.format.settings import Codec
 from hoodie.merge.by_mode import ByMode, tuple_ranks
 from hoodie.read.file_slice import read_slice
+from hoodie.read.log_order import Deletes, merge_in_order
 from hoodie.table.merge_rule import MergeMode, PartialUpdateMode
 from tests.support.properties import examples
-from tests.unit.read.support import GROUP, LARGE, SCHEMA, STORAGE, LogTable, Row, data, deletes, moment
-from tests.unit.read.support import stored_rows
+from tests.unit.read.support import (
+    GROUP,
+    LARGE,
+    SCHEMA,
+    STORAGE,
+    LogTable,
+    Row,
+    data,
+    deletes,
+    moment,
+    stored_rows,
+)
 
 EVENT, COMMIT, _ = MergeMode
 IGNORE, FILL = PartialUpdateMode
@@ -61,10 +74,9 @@ class Model:
     def delete(self, key: str, ordering: int | None) -> None:
         values = (ordering,) if len(self.merger.ordering_fields) == 1 else (None,)
         old, new = self.records.get(key), Record(None, values, True)
-        if old is not None and self.merger.mode is EVENT:
-            if old.always or (values != (None,) and _less(values, old.ordering)):
-                return
-        self.records[key] = new
+        smaller = old is not None and values != (None,) and _less(values, old.ordering)
+        if old is None or self.merger.mode is COMMIT or not (old.always or smaller):
+            self.records[key] = new
 
     def ordering(self, row: Row) -> tuple[Any, ...]:
         return tuple(row[name] for name in self.merger.ordering_fields)
@@ -79,7 +91,8 @@ class Model:
         winner, loser = (new, old) if newer else (old, new)
         if old.delete or new.delete:
             return winner
-        assert winner.row is not None and loser.row is not None
+        assert winner.row is not None
+        assert loser.row is not None
         row, columns = dict(winner.row), winner.columns
         if old.columns is not None or new.columns is not None:
             if columns is not None:
@@ -115,9 +128,16 @@ def partial_data(number: int, rows: list[Row], columns: frozenset[str]) -> list[
     headers = {
         HeaderKey.INSTANT_TIME: moment(number),
         HeaderKey.SCHEMA: text,
-        IS_PARTIAL: "true",
+        HeaderKey.TARGET_INSTANT_TIME: "true",
     }
     return [BlockType.AVRO_DATA, headers, encode_data_block(table, text, BlockType.AVRO_DATA, Codec.ZSTD)]
+
+
+def log(table: LogTable, *blocks: list[Any]) -> None:
+    """A log file. The writer knows the headers of version 6 only, another one stands for IS_PARTIAL."""
+    file = Path(table.path) / table.log(*blocks)
+    held, said = (struct.pack(">ii", key, 4) + b"true" for key in (HeaderKey.TARGET_INSTANT_TIME, IS_PARTIAL))
+    file.write_bytes(file.read_bytes().replace(held, said))
 
 
 def row_of(rng: random.Random, number: int, keys: int) -> Row:
@@ -157,7 +177,7 @@ def write_log(table: LogTable, rng: random.Random, model: Model, keys: int, part
                 blocks.append(data(number, rows, rng.choice([BlockType.AVRO_DATA, BlockType.PARQUET_DATA])))
             for row in rows:
                 model.data(row, columns)
-        table.log(*blocks)
+        log(table, *blocks)
         table.instant(number)
 
 
@@ -185,9 +205,7 @@ MERGERS = {
 @pytest.mark.parametrize("name", MERGERS)
 @given(seed=st.integers(0, 10**9), keys=st.integers(1, 12), based=st.booleans(), partial=st.booleans())
 @settings(max_examples=examples(12))
-def test_a_slice_is_what_the_model_says(
-    name: str, seed: int, keys: int, based: bool, partial: bool
-) -> None:
+def test_a_slice_is_what_the_model_says(name: str, seed: int, keys: int, based: bool, partial: bool) -> None:
     rng, made = random.Random(seed), MERGERS[name]
     model = Model(made)
     with tempfile.TemporaryDirectory() as folder:
@@ -218,7 +236,7 @@ def test_a_late_partial_row_fills_what_the_winner_lacks_and_so_beats_the_base_fi
     first = partial_data(20, [{**empty, "key": "k", "ts": 6, "b": 6.0}], frozenset({"key", "ts", "b"}))
     late = partial_data(30, [{**empty, "key": "k", "ts": 3, "a": "late"}], frozenset({"key", "ts", "a"}))
     for number, block in ((20, first), (30, late)):
-        table.log(block)
+        log(table, block)
         table.instant(number)
     assert read(table, MERGERS["event time"], LARGE) == [{**base, "ts": 6, "a": "late", "b": 6.0}]
 
@@ -229,7 +247,7 @@ def test_a_delete_with_an_ordering_value_may_lose(tmp_path: Path) -> None:
     table.base_file([{**row, "key": f"k{number}"} for number in range(4)])
     table.log(
         deletes(20, ["k0", "k1", "k2"], [3, 5, None]),
-        data(20, [{**row, "key": "k1", "a": "late"}, {**row, "key": "k2", "ts": 1, "a": "again"}]),
+        data(20, [{**row, "key": "k1", "a": "late"}, {**row, "key": "k2", "a": "again"}]),
         data(20, [{**row, "key": "k3", "ts": 3, "_hoodie_is_deleted": True}]),
     )
     table.instant(20)
@@ -237,9 +255,36 @@ def test_a_delete_with_an_ordering_value_may_lose(tmp_path: Path) -> None:
     assert found == {("k0", "x"), ("k2", "again"), ("k3", "x")}
 
 
+def test_deletes_with_several_ordering_values_compare_as_tuples() -> None:
+    made, none = MERGERS["several fields"], pa.array([], pa.string())
+    rows = pa.table({"_hoodie_record_key": ["a", "b"], "ts": [2, 2], "b": [1.0, 1.0]})
+    kind = pa.struct([("0", pa.int64()), ("1", pa.float64())])
+    values = [{"0": 2, "1": 0.5}, {"0": 2, "1": 2.0}, {"0": 2, "1": None}, {"0": 3, "1": 0.0}, None]
+    gone = Deletes(pa.array(list("abcde")), np.ones(5, np.int64), pa.array(values, kind))
+    part = merge_in_order(made, rows, np.zeros(2, np.int64), gone)
+    assert part.deletes is not None
+    assert part.deletes.to_pylist() == ["e"]
+    left = zip(part.rows.column("_hoodie_record_key").to_pylist(), made.deleted(part.rows), strict=True)
+    assert dict(left) == {"a": False, "b": True, "c": True, "d": True}
+    keys = part.rows.column("_hoodie_record_key")
+    stored = pa.table({"_hoodie_record_key": keys, "ts": [2] * 4, "b": [9.0, 2.0, 0.0, 9.0]})
+    outcome = made.merge(stored, part.rows)
+    assert outcome.take.tolist() == [False, True, False, True]
+    assert outcome.delete.tolist() == [False, True, False, True]
+    alone = merge_in_order(made, rows.slice(0, 0), np.zeros(0, np.int64), gone)
+    assert alone.rows.num_rows == 4
+    assert made.deleted(alone.rows).all()
+    some = merge_in_order(
+        made, rows, np.zeros(2, np.int64), Deletes(none, np.zeros(0, np.int64), pa.nulls(0, kind))
+    )
+    assert len(some.deletes or ()) == 0
+    assert some.rows.column("ts").to_pylist() == [2, 2]
+
+
 def test_no_value_of_an_int_column_is_zero() -> None:
     """Apache Hudi takes the int 0 for no value."""
     ranks = tuple_ranks([pa.array([None, 0, -1, 1], pa.int32())])
-    assert ranks[0] == ranks[1] and ranks[2] < ranks[0] < ranks[3]
+    assert ranks[0] == ranks[1]
+    assert ranks[2] < ranks[0] < ranks[3]
     ranks = tuple_ranks([pa.array([None, 0, -1, 1]), pa.array(["b", "a", None, "a"])])
     assert ranks.argsort().tolist() == [0, 2, 1, 3]
