@@ -231,6 +231,9 @@ def test_problems_since_version_8() -> None:
     custom = {"record_merge_mode": "CUSTOM", "compaction_payload_class": MODEL + "PartialUpdateAvroPayload"}
     assert (rule(8, **custom).problem, rule(8, **custom).by_mode) == (None, False)
     assert rule(9, record_merge_mode="CUSTOM").problem
+    # a payload class has one ordering field, and what else it does is its own
+    for name, text in (("table_ordering_fields", "a,b"), ("table_partial_update_mode", "IGNORE_DEFAULTS")):
+        assert rule(9, **custom, **{name: text}).problem == f"hoodie.{name.replace('_', '.')}={text}"
 
 
 def test_the_merger() -> None:

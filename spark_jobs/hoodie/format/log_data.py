@@ -80,8 +80,8 @@ def read_data_block(
 
     `columns` picks and orders columns. Columns that the block lacks are null, narrower types are widened
     (`evolution.read_as`). `known_as` matches the block's columns with those of `target` by id. TableError for
-    content that is damaged or can't become `target`, for blocks without rows, and without `partial` for rows of
-    Apache Hudi 1.x that hold changed columns only (`carried_columns`).
+    content that is damaged or can't become `target`, for blocks without rows, and without `partial` for rows
+    of Apache Hudi 1.x that hold changed columns only (`carried_columns`).
     """
     if is_partial(block) and not partial:
         raise TableError(

@@ -59,9 +59,9 @@ def read_delete_block(content: Any, ordering_type: pa.DataType | None = None) ->
 
     With `ordering_type`, the type of the table's ordering column, ordering values have that type, and a value
     that can't have been of this column is null: Apache Hudi lets such a delete win, too. Without it they have
-    the type of their wrapper; where wrappers differ, the widest number, else text. Several ordering
-    values are a struct; their type has to be one, and single values are null then. TableError for content that
-    is damaged or older than Apache Hudi 0.14.
+    the type of their wrapper; where wrappers differ, the widest number, else text. Several ordering values
+    are a struct. Their type has to be one, and single values are null then. TableError for content that is
+    damaged or older than Apache Hudi 0.14.
     """
     view = memoryview(content).cast("B")
     if len(view) < _HEAD.size:

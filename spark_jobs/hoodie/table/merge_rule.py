@@ -105,7 +105,8 @@ class MergeRule:
         by_commit_time = (mode.value if modern else said) == MergeMode.COMMIT_TIME_ORDERING.value
         counted = () if by_commit_time else fields
         partial = (texts.get(PARTIAL_UPDATE_MODE) or "").upper()
-        problem = _later_problem(texts, fields) if modern else _problem(texts, fields, counted, payload)
+        by_mode = modern and mode is not MergeMode.CUSTOM
+        problem = _later_problem(texts, fields) if by_mode else _problem(texts, fields, counted, payload)
         problem = problem or _mode_problem(texts, modern)
         return cls(
             mode=mode,
@@ -119,7 +120,7 @@ class MergeRule:
             delete_marker=texts.get(DELETE_MARKER) or None,
             unavailable=texts.get(UNAVAILABLE) or None,
             problem=problem,
-            by_mode=modern and problem is None and mode is not MergeMode.CUSTOM,
+            by_mode=by_mode and problem is None,
         )
 
     @property
