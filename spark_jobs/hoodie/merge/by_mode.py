@@ -205,6 +205,9 @@ def tuple_ranks(columns: Sequence[Column]) -> Ints:
     for values in columns:
         known = whole(values)
         known = known.fill_null(0) if known.type == pa.int32() else known
+        if not known.null_count:
+            parts.append(sortable(known))
+            continue
         there = ~_unknown(known)
         parts += [there, np.where(there, sortable(known), 0)]
     order = np.lexsort(parts[::-1])
