@@ -26,8 +26,15 @@ import pyarrow as pa
 from hoodie.codec.arrays import Array, Bools, Column, Ints, Rows, array, pc, whole
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.merge import DELETED_COLUMN, Merger, Outcome
-from hoodie.merge.event_time import check_marker_type
-from hoodie.merge.ordering import bools, check_flag, check_orderable, column, needed, sortable
+from hoodie.merge.ordering import (
+    bools,
+    check_flag,
+    check_marker_type,
+    check_orderable,
+    column,
+    needed,
+    sortable,
+)
 from hoodie.table.merge_rule import MergeMode, MergeRule, PartialUpdateMode
 
 #: columns of merged log rows beside the table's: is it a delete; the ordering value of a delete without a

@@ -16,7 +16,7 @@ from hoodie.codec.arrays import Bools, Rows, pc
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.merge import DELETED_COLUMN, Outcome
-from hoodie.merge.ordering import OrderedRows, bools, checked, needed, stored_is_newer
+from hoodie.merge.ordering import OrderedRows, bools, check_marker_type, checked, needed, stored_is_newer
 from hoodie.merge.settings import DELETE_FIELD, DELETE_MARKER
 
 
@@ -67,21 +67,3 @@ class EventTime(OrderedRows):
             return np.zeros(rows.num_rows, np.bool_)
         text = rows.column(self.delete_field).cast(pa.string())
         return bools(pc.equal(text, self.delete_marker))
-
-
-def check_marker_type(name: str, kind: pa.DataType) -> None:
-    value = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
-    tests = (
-        pa.types.is_boolean,
-        pa.types.is_integer,
-        pa.types.is_string,
-        pa.types.is_large_string,
-        pa.types.is_null,
-    )
-    if not any(test(value) for test in tests):
-        raise ConfigError(
-            f"{DELETE_FIELD.name}={name!r} has type {kind}; a delete marker is text, a whole "
-            "number or a boolean.",
-            column=name,
-            type=str(kind),
-        )

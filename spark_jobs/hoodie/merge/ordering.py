@@ -12,7 +12,7 @@ import pyarrow as pa
 from hoodie.codec.arrays import Array, Bools, Column, Ints, Rows, array, pc, whole
 from hoodie.errors import ConfigError, InputError
 from hoodie.merge import DELETED_COLUMN, Merger
-from hoodie.merge.settings import PRECOMBINE_FIELD
+from hoodie.merge.settings import DELETE_FIELD, PRECOMBINE_FIELD
 
 _NAN = np.int64(0x7FF8000000000000)
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -120,6 +120,24 @@ def check_flag(schema: pa.Schema) -> None:
         raise InputError(
             f"column {DELETED_COLUMN} marks deletes and has to be boolean, not {kind}; cast or rename it.",
             column=DELETED_COLUMN,
+            type=str(kind),
+        )
+
+
+def check_marker_type(name: str, kind: pa.DataType) -> None:
+    value = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+    tests = (
+        pa.types.is_boolean,
+        pa.types.is_integer,
+        pa.types.is_string,
+        pa.types.is_large_string,
+        pa.types.is_null,
+    )
+    if not any(test(value) for test in tests):
+        raise ConfigError(
+            f"{DELETE_FIELD.name}={name!r} has type {kind}; a delete marker is text, a whole "
+            "number or a boolean.",
+            column=name,
             type=str(kind),
         )
 
