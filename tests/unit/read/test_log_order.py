@@ -26,6 +26,7 @@ from hoodie.read.file_slice import read_slice
 from hoodie.read.log_order import Deletes, merge_in_order
 from hoodie.table.merge_rule import MergeMode, PartialUpdateMode
 from tests.support.properties import examples
+from tests.support.tiers import full_but
 from tests.unit.read.support import (
     GROUP,
     LARGE,
@@ -202,9 +203,9 @@ MERGERS = {
 }
 
 
-@pytest.mark.parametrize("name", MERGERS)
+@pytest.mark.parametrize("name", full_but({"marker", "ignore defaults"}, MERGERS))
 @given(seed=st.integers(0, 10**9), keys=st.integers(1, 12), based=st.booleans(), partial=st.booleans())
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(8))
 def test_a_slice_is_what_the_model_says(name: str, seed: int, keys: int, based: bool, partial: bool) -> None:
     rng, made = random.Random(seed), MERGERS[name]
     model = Model(made)
