@@ -37,3 +37,16 @@ def test_the_view_is_computed_once_a_listing(tmp_path: Path, monkeypatch: pytest
     assert table.view is first, "the timeline has not been listed again"
     table.reopen()
     assert table.view.committed == frozenset(item.time for item in table.timeline.commits()) > first.committed
+
+
+def test_the_view_of_an_earlier_listing_is_that_listings(tmp_path: Path) -> None:
+    """A plan that is made of one listing does not mix it with what came since."""
+    path = str(tmp_path / "t")
+    write(path, 1)
+    table = Table.open(path)
+    earlier = table.timeline
+    write(path, 2)
+    later = table.refresh()
+    assert table.view_of(later) is table.view
+    assert table.view_of(earlier).committed == {item.time for item in earlier.commits()}
+    assert len(table.view.committed) == 2

@@ -170,6 +170,12 @@ class Table:
             self._view = TimelineView.of(timeline, self.storage)
         return self._view
 
+    def view_of(self, timeline: Timeline) -> TimelineView:
+        """`view` of a timeline that may have been listed earlier. Raises as `view`."""
+        from hoodie.table.view import TimelineView
+
+        return self.view if timeline is self._timeline else TimelineView.of(timeline, self.storage)
+
     def _check_place(self, version: int) -> None:
         """Raises HalfUpgraded where instants lie as versions up to 7 have them, and the table's is later."""
         if not versions.is_of_layout(self.read_properties().version, ONE.version):

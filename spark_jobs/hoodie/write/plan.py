@@ -189,7 +189,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     if props is not None:
         config = _with_warnings(config, unseen_copies(config, operation, duplicates.known))
     timeline = _timeline(table, props, request)
-    snapshot = TimelineView.of(timeline, storage) if props is None else table.view
+    snapshot = TimelineView.of(timeline, storage) if props is None else table.view_of(timeline)
     index = _opened(_index(config, operation, duplicates), config, table, snapshot, operation)
     _check_buckets(storage, props, timeline, snapshot, operation, index)
     config = with_key_encoding(config, props, timeline, storage)

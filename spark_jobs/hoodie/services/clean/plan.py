@@ -194,7 +194,7 @@ class View:
         return cls(
             timeline,
             storage,
-            replace(table.view, replaced=frozenset()),
+            replace(table.view_of(timeline), replaced=frozenset()),
             holds,
             last,
             listing.files,

@@ -79,7 +79,7 @@ def check(target: ServiceTable) -> None:
             path=target.base_path,
         )
     newest = (timeline.commit(i, storage) for i in reversed(timeline.commits()))
-    check_no_buckets(storage, target.props, timeline, target.table.view, newest)
+    check_no_buckets(storage, target.props, timeline, target.table.view_of(timeline), newest)
 
 
 def pending(timeline: Timeline, target: ServiceTable) -> list[Instant]:

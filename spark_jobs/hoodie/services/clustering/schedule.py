@@ -133,7 +133,7 @@ def plan_now(target: ServiceTable, timeline: Timeline) -> DuePlan[ClusteringPlan
     if not due.due:
         return DuePlan(None, f"no clustering is due: {due.reason}")
     check_not_repeated(config[SORT_COLUMNS])
-    snapshot, committed = target.table.view, CommittedFiles.of(target.table)
+    snapshot, committed = target.table.view_of(timeline), CommittedFiles.of(target.table)
     order = Order.of(params(config), config)
     if order is not None:
         order.check(rewrite_context(target, NO_TIME, "cluster").file_schema)

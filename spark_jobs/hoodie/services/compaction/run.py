@@ -196,7 +196,7 @@ def plan_now(
     if not answer.due:
         return DuePlan(None, f"no compaction is due: {answer.reason}")
     storage, base_path = target.storage, target.base_path
-    snapshot, listing = target.table.view, StorageListing(storage, base_path)
+    snapshot, listing = target.table.view_of(timeline), StorageListing(storage, base_path)
     planned = plan(
         snapshot,
         listing.files,
