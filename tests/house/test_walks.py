@@ -24,7 +24,7 @@ WALKS = {
     "clean, nothing due": (31, 145, 150),
     "compaction, merge-on-read": (140, 800, 2020),
 }
-SIZES = {"modules": 568, "lines": 96400, "long_functions": 0, "depth": 3, "imported_once": 92}
+SIZES = {"modules": 568, "lines": 96500, "long_functions": 0, "depth": 3, "imported_once": 92}
 
 
 @pytest.mark.full

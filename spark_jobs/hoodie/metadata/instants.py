@@ -64,6 +64,39 @@ def shown_blocks(data: Timeline, metadata: Timeline, view: TimelineView, storage
     return replace(view, committed=frozenset(filter(view.shows, valid)), first_time=None)
 
 
+def shown_blocks_of_later(data: Timeline, metadata: Timeline, view: TimelineView) -> TimelineView:
+    """As `shown_blocks`, of versions 8 and 9 (format.md 15.12): instants that the metadata table has of its
+    own have times like all, and a rollback deletes the log files of an instant. So what is completed counts,
+    but for instants that are pending in the table.
+    """
+    pending = {instant.time for instant in data.pending()}
+    valid = (item.time for item in metadata if item.completed and item.time not in pending)
+    return replace(view, committed=frozenset(filter(view.shows, valid)), first_time=view.first_time)
+
+
+def lacking_of_later(data: Timeline, metadata: Timeline, storage: Storage) -> InstantTime:
+    """As `lacking`, of versions 8 and 9: a rollback is in the metadata table where the instant that it took
+    back was, and a restore is a restore of its own, which was requested and completed meanwhile.
+    """
+    done = {item.time for item in metadata if item.completed}
+    first = next((item.time for item in metadata.filter((Action.DELTACOMMIT,), completed=True)), None)
+    restores = metadata.filter((Action.RESTORE,), completed=True)
+    for item in data.filter(_CHANGING, completed=True):
+        if item.time in done or (first is not None and item.is_before(first)):
+            continue
+        if item.action is Action.ROLLBACK:
+            if not done.intersection(_rolled_back(data, item, storage)):
+                continue
+        elif item.action is Action.RESTORE:
+            end = data.completion_time(item) or item.time
+            if any(own.is_after(item.time) and own.is_before(end) for own in restores):
+                continue
+        elif not _changes_files(data, item, storage):
+            continue
+        return item.time
+    return NO_TIME
+
+
 def is_making(time: InstantTime) -> bool:
     """Is it the time of the making of a partition."""
     suffix = time[_DIGITS:]

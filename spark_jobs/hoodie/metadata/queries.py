@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 
 from hoodie.config.key import Config
-from hoodie.config.versions import LayoutVersion
 from hoodie.errors import InputError, TableError
 from hoodie.mask import masked
 from hoodie.metadata.partitions.files import MetadataListing
@@ -50,8 +49,6 @@ def for_queries(table: Table, config: Config) -> MetadataTable | None:
     version 8 or 9, and where queries are not to use it. Raises MetadataTableUnavailable.
     """
     if config[METADATA_ENABLE] is False or not _named(table.properties.metadata_partitions):
-        return None
-    if table.layout.version is not LayoutVersion.ONE:
         return None
     table.timeline  # noqa: B018  what is wrong with it is not the metadata table's fault
     with using():

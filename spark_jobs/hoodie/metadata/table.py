@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import pc
+from hoodie.config.versions import LayoutVersion
 from hoodie.errors import InputError, TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_records import KEY_FIELD, decode_rows, field_names, schema_of
@@ -24,7 +26,7 @@ from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import Find, find_rows, read_delete_block
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.format.names import HFILE
-from hoodie.metadata.instants import lacking, shown_blocks
+from hoodie.metadata.instants import lacking, lacking_of_later, shown_blocks, shown_blocks_of_later
 from hoodie.metadata.keys import file_groups
 from hoodie.metadata.missing_log_blocks import check_no_lost_blocks
 from hoodie.metadata.record_schema import check_columns, joined
@@ -37,6 +39,8 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.timeline.time import NO_TIME, InstantTime
 
+#: a file group of a record index of all partitions
+_OF_ALL = re.compile(r"record-index-\d{4,}-0", re.ASCII)
 _THREADS = 8
 #: bytes of a base file that is kept
 _SMALL_BASE = 1 << 20
@@ -100,20 +104,22 @@ class MetadataTable:
             return None
         timeline, storage = data.timeline, data.storage
         table = data.metadata_table
-        table.read_properties()
-        files = table.view
-        blocks = shown_blocks(timeline, table.timeline, files, storage)
-        own = table.timeline
-        return cls(
-            storage,
-            table.listing(),
-            files,
-            blocks,
-            own,
-            partitions,
-            lacking(timeline, own, storage),
-            _written(own, storage),
-        )
+        number = table.read_properties().version
+        if table.layout is not data.layout:
+            raise TableError(
+                f"{table.base_path} has table version {number}, and its table {data.properties.version}",
+                path=table.base_path,
+                version=number,
+            )
+        files, own = table.view, table.timeline
+        if data.layout.version is LayoutVersion.ONE:
+            blocks, lacks = shown_blocks(timeline, own, files, storage), lacking(timeline, own, storage)
+        else:
+            partitions = partitions & {item.value for item in Partition}
+            blocks = shown_blocks_of_later(timeline, own, files)
+            lacks = lacking_of_later(timeline, own, storage)
+        newest = _written(own, storage)
+        return cls(storage, table.listing(), files, blocks, own, partitions, lacks, newest)
 
     def slices(self, partition: Partition) -> list[FileSlice]:
         """The latest slice of each file group, by number.
@@ -128,6 +134,11 @@ class MetadataTable:
                 partition=partition.value,
             )
         found = merged_slices(self._files, self._listing.files, partition.value, HFILE)
+        if partition is Partition.RECORD_INDEX and not all(_OF_ALL.fullmatch(item.file_id) for item in found):
+            raise TableError(
+                "its record index is one of each partition, which is not looked up here",
+                partition=partition.value,
+            )
         gap = self._gap(found, self._newest.get(partition.value, frozenset()))
         if gap:
             raise TableError(

@@ -211,12 +211,18 @@ def _moments(stats: ColumnStats, _: bool) -> _Ends:
 
 
 def _decimals(stats: ColumnStats, log: bool) -> _Ends:
-    """Merged bytes of a log file were compared as bytes."""
+    """Merged bytes of a log file were compared as bytes, where they do not say that they are a decimal."""
     if isinstance(stats.low, Decimal):
         return stats.low, stats.high
+    if stats.scale is not None and stats.low and stats.high:
+        return _unscaled(stats.low, stats.scale), _unscaled(stats.high, stats.scale)
     if log or not (stats.low and stats.high):
         return None, None
     return merged_decimal(stats.low), merged_decimal(stats.high)
+
+
+def _unscaled(data: bytes, scale: int) -> Decimal:
+    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _EXACT)
 
 
 def merged_decimal(data: bytes) -> Decimal:

@@ -5,6 +5,7 @@ A record has the statistics of one column in one file.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -25,6 +26,8 @@ STATS = "ColumnStatsMetadata"
 #: A record that Apache Hudi merges or compacts loses it.
 MARK, TRUE_BOUNDS = "_hoodie_commit_seqno", "bounds"
 _TYPE = 3
+_VALUE_TYPE, _DECIMAL = "valueType", 10
+_PRECISION_AND_SCALE = re.compile(r"\d{1,2},\s*(\d{1,2})", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ class ColumnStats:
     """What one record says. `low` and `high` are None where it has none; `kind` is the name of their type,
     such as IntWrapper. `values` counts nulls, too, `size` are bytes before compression; None: not known.
     `true`: the bounds, where there are any, are those of all values (`records.column_ranges`); Apache Hudi
-    does not always say so.
+    does not always say so. `scale`: of bytes that are the unscaled value of a decimal, where the record says
+    so, as Apache Hudi 1.1 and later do.
     """
 
     low: Any
@@ -102,6 +106,7 @@ class ColumnStats:
     nulls: int | None
     size: int | None = None
     true: bool = False
+    scale: int | None = None
 
 
 def column_stats(
@@ -140,6 +145,7 @@ def decoded(
     low_kinds, lows = _values(records.field("minValue"))
     high_kinds, highs = _values(records.field("maxValue"))
     plain = [records.field(name).to_pylist() for name in _PLAIN]
+    scales = _scales(records)
     for place, (name, column, values, nulls, size, deleted) in enumerate(zip(*plain, strict=True)):
         kind = low_kinds[place]
         low, high = (lows[place], highs[place]) if kind == high_kinds[place] else (None, None)
@@ -147,8 +153,21 @@ def decoded(
             name,
             column,
             deleted is not False,
-            ColumnStats(low, high, kind, values, nulls, size, marks[place] == TRUE_BOUNDS),
+            ColumnStats(low, high, kind, values, nulls, size, marks[place] == TRUE_BOUNDS, scales[place]),
         )
+
+
+def _scales(records: Any) -> list[int | None]:
+    """The scales of the decimals whose type a record has: `precision,scale` (format.md 15.12)."""
+    if records.type.get_field_index(_VALUE_TYPE) < 0:
+        return [None] * len(records)
+    found: list[int | None] = []
+    for value in records.field(_VALUE_TYPE).to_pylist():
+        match = None
+        if value is not None and value.get("typeOrdinal") == _DECIMAL:
+            match = _PRECISION_AND_SCALE.fullmatch(value.get("additionalInfo") or "")
+        found.append(int(match[1]) if match else None)
+    return found
 
 
 def _values(union: Any) -> tuple[list[str], list[Any]]:
