@@ -71,7 +71,7 @@ def shown_blocks_of_later(data: Timeline, metadata: Timeline, view: TimelineView
     """
     pending = {instant.time for instant in data.pending()}
     valid = (item.time for item in metadata if item.completed and item.time not in pending)
-    return replace(view, committed=frozenset(filter(view.shows, valid)), first_time=view.first_time)
+    return replace(view, committed=frozenset(filter(view.shows, valid)))
 
 
 def lacking_of_later(data: Timeline, metadata: Timeline, storage: Storage) -> InstantTime:

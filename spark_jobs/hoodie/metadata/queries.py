@@ -45,8 +45,8 @@ def ignored(table: Table | TableRef, why: str) -> None:
 
 
 def for_queries(table: Table, config: Config) -> MetadataTable | None:
-    """The table's metadata table, as of the table's timeline; None where there is none, where it is one of
-    version 8 or 9, and where queries are not to use it. Raises MetadataTableUnavailable.
+    """The table's metadata table, as of the table's timeline; None where there is none, or queries are not to
+    use it. Raises MetadataTableUnavailable.
     """
     if config[METADATA_ENABLE] is False or not _named(table.properties.metadata_partitions):
         return None
