@@ -12,6 +12,7 @@ import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from hoodie.errors import TableError
@@ -84,10 +85,9 @@ class FileMismatch(NamedTuple):
 
 
 def files_of_commit(
-    timeline: Timeline, instant: Instant, data: bytes, partitions: Collection[str] | None
+    timeline: Timeline, slicing: Slicing, instant: Instant, data: bytes, partitions: Collection[str] | None
 ) -> Iterator[CommittedFile]:
     """The files that a completed commit names in these partitions (None: all). Raises TableError."""
-    slicing = slicing_of(timeline)
     try:
         for partition, group in stats_of(data, partitions, timeline.value_of(instant)).items():
             for stat in group:
@@ -147,6 +147,10 @@ class CommittedFiles:
     storage: Storage
     properties: TableProperties
 
+    @cached_property
+    def _slicing(self) -> Slicing:
+        return slicing_of(self.timeline, self.storage)
+
     @classmethod
     def of(cls, table: Table) -> CommittedFiles:
         """Those of the timeline as the table listed it last."""
@@ -161,9 +165,8 @@ class CommittedFiles:
         """What all completed commits name, but those that were archived since the timeline was listed."""
         for instant in self.timeline.commits():
             with contextlib.suppress(FileNotFoundError):
-                yield from files_of_commit(
-                    self.timeline, instant, self.timeline.read(instant, self.storage), None
-                )
+                data = self.timeline.read(instant, self.storage)
+                yield from files_of_commit(self.timeline, self._slicing, instant, data, None)
 
     def by_path(self) -> dict[str, CommittedFile]:
         """Every file that commits name; of a log what the commit with its greatest size says."""
@@ -193,7 +196,7 @@ class CommittedFiles:
                 continue  # archived since the listing
             if not _adds_files(data, begun, snapshot, partitions):
                 continue
-            for file in files_of_commit(self.timeline, instant, data, partitions):
+            for file in files_of_commit(self.timeline, self._slicing, instant, data, partitions):
                 group = (file.partition, file.file_id)
                 if group in snapshot.replaced or REQUESTED.before(file.slice, begun.get(group, NO_TIME)):
                     continue
@@ -220,7 +223,8 @@ class CommittedFiles:
                 paths = set(_PATH.findall(data))
                 if any(b"\\" in path for path in paths):
                     found.update(
-                        file.partition for file in files_of_commit(self.timeline, instant, data, None)
+                        file.partition
+                        for file in files_of_commit(self.timeline, self._slicing, instant, data, None)
                     )
                 else:
                     found.update(path.decode().rpartition("/")[0] for path in paths)
