@@ -41,7 +41,18 @@ from typing import Any
 from scripts.environment import MAIN, ROOT, interpreter, spark_environment
 from scripts.nearest import LIBRARY, NOTES, PACKAGE, Tests, within
 
-PACKAGES = ("codec", "format", "read", "services", "timeline", "write")
+PACKAGES = (
+    "codec",
+    "concurrency",
+    "format",
+    "merge",
+    "metadata",
+    "read",
+    "services",
+    "table",
+    "timeline",
+    "write",
+)
 #: the fast tests without a JVM and without Airflow
 TESTS = [
     *(f"tests/{folder}" for folder in ("unit", "contract", "crash", "security", "golden", "model")),
