@@ -4,9 +4,9 @@
   timeline has single records without a container (format.md 11).
 - Containers of any number of records are read block by block (Avro 1.11 specification, "Object Container
   Files"). Files are untrusted: a block may declare more records than it has bytes, or inflate to gigabytes.
-- The schemas are those of Apache Hudi 0.15.0, data files next to this module. They are read on first use,
-  also out of a zip. `java_strings` adds what Hudi's build adds to them. Full names are
-  `org.apache.hudi.avro.model.<name>`.
+- The schemas are those of Apache Hudi 0.15.0, and of 1.2.0 where the name ends with V8: data files next to
+  this module. They are read on first use, also out of a zip. `java_strings` adds what Hudi's build adds to
+  them. Full names are `org.apache.hudi.avro.model.<name>`.
 - Arrow is imported only for codecs that Python's library lacks.
 """
 
@@ -173,7 +173,7 @@ JAVA_STRING = "avro.java.string"
 def schema_json(name: str) -> dict[str, Any]:
     """The Avro schema of a Hudi model by its short name, e.g. "HoodieRollbackPlan"; don't change the result.
 
-    Raises KeyError for a name that Hudi 0.15.0 does not have.
+    Raises KeyError for a name that Hudi does not have.
     """
     file = importlib.resources.files("hoodie.codec").joinpath("schemas", f"{name}.avsc")
     try:

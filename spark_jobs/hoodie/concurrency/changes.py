@@ -70,7 +70,7 @@ def _keys(table: Table, path: str) -> Iterator[pa.Array[Any]]:
 Group = tuple[str, str]
 #: the operation of a change that is a plan
 PLAN = "plan"
-_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT})
+_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.REPLACECOMMIT})
 _OF_NO_ROWS = REWRITES | {PLAN}
 
 

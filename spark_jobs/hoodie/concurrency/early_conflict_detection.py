@@ -23,7 +23,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.time import InstantTime
 
 #: pending ones are not in the way of writes, or found by their plans
-_SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT})
+_SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.REPLACECOMMIT})
 
 
 @dataclass(frozen=True, kw_only=True)

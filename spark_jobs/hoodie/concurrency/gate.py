@@ -44,7 +44,7 @@ from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, HeartbeatFile, Work
 from hoodie.table.rolled_back import published_late, published_rolled_back
 from hoodie.table.settings import WAIT_MS
-from hoodie.timeline.active import META_FOLDER, meta_path
+from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Instant, is_time
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
@@ -352,7 +352,7 @@ class OptimisticGate(ExclusiveGate):
         """
         table = self._table
         if table.refresh().has_partial():
-            table.storage.sweep_partial(meta_path(table.base_path))
+            table.storage.sweep_partial(table.store.folder)
             table.refresh()
         if not table.storage.fences and (late := published_late(table, table.timeline)):
             raise published_rolled_back(table.base_path, late[0].time)

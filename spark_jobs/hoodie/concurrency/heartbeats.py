@@ -129,11 +129,12 @@ class Heartbeats:
 
     def of_service(self, beat: HeartbeatFile) -> bool:
         """Apache Hudi's heartbeats don't say it, the timeline does."""
+        store = self._table.store
         compaction = Instant(beat.instant, Action.COMPACTION, State.REQUESTED)
-        if beat.service or self._table.store.exists(compaction):
+        if beat.service or store.exists(compaction):
             return True
-        clustering = Instant(beat.instant, Action.REPLACECOMMIT, State.REQUESTED)
-        return self._table.store.clustering_plan(clustering) is not None
+        clustering = Instant(beat.instant, store.layout.clustering, State.REQUESTED)
+        return store.clustering_plan(clustering) is not None
 
     def check_not_executed(self, planned: Instant) -> None:
         """Raises ConflictError when a live process executes the service."""

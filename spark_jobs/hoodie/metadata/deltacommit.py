@@ -18,7 +18,7 @@ from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import join
-from hoodie.metadata.record_schema import commit_schema, record_schema
+from hoodie.metadata.record_schema import commit_schema
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.table import Partition
 from hoodie.metadata.written_table import WrittenTable, at_once, new_options
@@ -69,7 +69,11 @@ def write_deltacommit(
         view = shown if name in ready else table.indexing_view() or shown
         slices[name] = [group[0] for group in table.groups(name, view, listing)]
     with ExitStack() as stack:
-        spools = {name: stack.enter_context(RecordSpool(len(found), room)) for name, found in slices.items()}
+        version = table.layout.version
+        spools = {
+            name: stack.enter_context(RecordSpool(len(found), room, version=version))
+            for name, found in slices.items()
+        }
         fill(spools)
         for spool in spools.values():
             spool.close()
@@ -87,16 +91,18 @@ def _write_parts(table: WrittenTable, instant: InstantTime, parts: list[_Part]) 
     begin_instant(table.store, requested)
     begin_instant(table.store, inflight, table.store.content(_intended(parts)))
     stats = at_once(list(enumerate(parts)), partial(_write, table, instant))
-    table.complete(inflight, committed(stats, _OPERATION))
+    table.complete(inflight, committed(table, stats, _OPERATION))
 
 
-def committed(stats: list[WriteStat], operation: str, compacted: bool = False) -> CommitMetadata:
+def committed(
+    table: WrittenTable, stats: list[WriteStat], operation: str, compacted: bool = False
+) -> CommitMetadata:
     """What a commit of a metadata table says."""
     found: dict[str, tuple[WriteStat, ...]] = {}
     for stat in stats:
         partition = stat.partition_path or ""
         found[partition] = (*found.get(partition, ()), stat)
-    extra = {SCHEMA_KEY: commit_schema()}
+    extra = {SCHEMA_KEY: commit_schema(table.layout.version)}
     return CommitMetadata(found, compacted, extra, operation)
 
 
@@ -113,13 +119,15 @@ def _write(table: WrittenTable, instant: InstantTime, numbered: tuple[int, _Part
     number, part = numbered
     slice_ = part.slice
     wanted = slice_.new_log(slicing_of(table.timeline), instant, f"{number}-1-1")
-    name, size = table.write_log(slice_.partition, wanted, partial(_write_blocks, instant, part))
+    write = partial(_write_blocks, table.record_schema, instant, part)
+    name, size = table.write_log(slice_.partition, wanted, write)
     own = [log.name for log in slice_.own_logs]
     begun = slice_.base is not None and slice_.base.instant == slice_.instant
+    of_writes = slicing_of(table.timeline).of_writes
     return WriteStat(
         file_id=slice_.file_id,
         path=join(slice_.partition, str(name)),
-        prev_commit=str(slice_.instant),
+        prev_commit=str(instant if of_writes else slice_.instant),
         num_writes=part.count,
         num_update_writes=part.count,
         num_deletes=part.spool.deleted(part.number),
@@ -129,14 +137,14 @@ def _write(table: WrittenTable, instant: InstantTime, numbered: tuple[int, _Part
         runtime_stats=RuntimeStats(),
         log_version=name.version,
         log_offset=0,
-        base_file=slice_.base.name if slice_.base is not None and begun else "",
-        log_files=(*own, str(name)),
+        base_file=slice_.base.name if slice_.base is not None and begun and not of_writes else "",
+        log_files=(str(name),) if of_writes else (*own, str(name)),
         extra=_NO_STATISTICS,
     )
 
 
-def _write_blocks(instant: InstantTime, part: _Part, log: LogFileWriter) -> None:
-    schema, options = record_schema(), new_options()
+def _write_blocks(schema: str, instant: InstantTime, part: _Part, log: LogFileWriter) -> None:
+    options = new_options()
     headers: dict[int, str] = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema}
     for turn in part.spool.blocks(part.number, _BLOCK_BYTES):
         if isinstance(turn, pa.RecordBatch):

@@ -26,7 +26,7 @@ from hoodie.metadata.partitions.bloom_filters import FILTER
 from hoodie.metadata.partitions.column_stats import STATS
 from hoodie.metadata.partitions.files import ALL, FILES, TYPE_OF_FILES, TYPE_OF_LIST, live_names
 from hoodie.metadata.partitions.record_index import RECORD
-from hoodie.metadata.record_schema import check_columns, is_current, record_schema, whole_records
+from hoodie.metadata.record_schema import check_columns, is_current, whole_records
 from hoodie.metadata.table import Partition
 
 _TYPE = "type"
@@ -80,8 +80,10 @@ class Statistics(LastRecords):
     records are a TableError.
     """
 
-    def __init__(self, cells: Sequence[pa.RecordBatch | Any]) -> None:
+    def __init__(self, cells: Sequence[pa.RecordBatch | Any], schema: str) -> None:
+        """`schema`: of the records in the cells."""
         super().__init__(cells)
+        self._schema = schema
         records = [item for item in cells if isinstance(item, pa.RecordBatch)]
         table = pa.Table.from_batches(records, CELLS)
         keys: Any = whole(table.column(0))
@@ -92,7 +94,9 @@ class Statistics(LastRecords):
         self._begun_anew: list[bytes] = []
         live: dict[bytes, bool] = {}
         found: Any = whole(again.column(0))
-        for key, there in zip(found.to_pylist(), _are_live(whole(again.column(1))).to_pylist(), strict=True):
+        for key, there in zip(
+            found.to_pylist(), self._are_live(whole(again.column(1))).to_pylist(), strict=True
+        ):
             if key not in live and not there:
                 self._begun_anew.append(key)
             if live.get(key) and there:
@@ -101,18 +105,17 @@ class Statistics(LastRecords):
 
     def merged(self, start: int, stop: int, old: pa.RecordBatch) -> pa.RecordBatch:
         new = super().merged(start, stop, old)
-        both = pc.is_in(old.column(0), value_set=new.column(0).filter(_are_live(new.column(1))))
+        both = pc.is_in(old.column(0), value_set=new.column(0).filter(self._are_live(new.column(1))))
         anew: Any = pa.array(self._begun_anew, pa.binary())
         added = pc.and_(both, pc.invert(pc.is_in(old.column(0), value_set=anew)))
-        if pc.any(_are_live(old.column(1).filter(added))).as_py():
+        if pc.any(self._are_live(old.column(1).filter(added))).as_py():
             raise _several()
         return new
 
-
-def _are_live(values: Any) -> Any:
-    """Which of some statistics were not deleted."""
-    records: Any = whole(decode_values(values, record_schema(), [STATS]).column(STATS))
-    return pc.invert(records.field("isDeleted"))
+    def _are_live(self, values: Any) -> Any:
+        """Which of some statistics were not deleted."""
+        records: Any = whole(decode_values(values, self._schema, [STATS]).column(STATS))
+        return pc.invert(records.field("isDeleted"))
 
 
 def _several() -> TableError:
@@ -125,8 +128,9 @@ def _several() -> TableError:
 class FileNames(Changes):
     """Names of files, and of partitions."""
 
-    def __init__(self, rows: Sequence[pa.Table]) -> None:
-        """Tables with KEY_FIELD and FILES, oldest first."""
+    def __init__(self, rows: Sequence[pa.Table], schema: str) -> None:
+        """Tables with KEY_FIELD and FILES, oldest first; `schema` is that of cells."""
+        self._schema = schema
         found = pa.concat_tables(rows)
         order = pc.sort_indices(whole(found.column(KEY_FIELD)).cast(pa.binary()))
         self._rows = found.take(order)
@@ -140,15 +144,17 @@ class FileNames(Changes):
         end = int(self._starts[stop]) if stop < len(self.keys) else self._rows.num_rows
         new = self._rows.take(np.arange(int(self._starts[start]), end))
         columns = [KEY_FIELD, FILES]
-        before = decode_rows([old], record_schema(), columns)
+        before = decode_rows([old], self._schema, columns)
         keys: Any = self.keys[start:stop].cast(pa.string())
-        return _cells_of_files(keys, pa.concat_tables([before, new.select(columns)]))
+        return _cells_of_files(keys, pa.concat_tables([before, new.select(columns)]), self._schema)
 
 
-def merge(base: HFileReader | None, changes: Changes, partition: Partition) -> Iterator[pa.RecordBatch]:
-    """The cells of a new base file, in the order of their keys, whose values have `record_schema`."""
+def merge(
+    base: HFileReader | None, changes: Changes, partition: Partition, schema: str
+) -> Iterator[pa.RecordBatch]:
+    """The cells of a new base file, in the order of their keys, whose values have the `schema`."""
     at, count = 0, len(changes.keys)
-    for cells in _base_cells(base, partition):
+    for cells in _base_cells(base, partition, schema):
         keys: Any = cells.column(0)
         end = bisect_right(range(count), keys[-1].as_py(), lo=at, key=changes.key)
         touched = pc.is_in(keys, value_set=changes.keys[at:end])
@@ -159,24 +165,24 @@ def merge(base: HFileReader | None, changes: Changes, partition: Partition) -> I
         yield changes.merged(at, count, _no_cells())
 
 
-def _base_cells(base: HFileReader | None, partition: Partition) -> Iterator[pa.RecordBatch]:
+def _base_cells(base: HFileReader | None, partition: Partition, schema: str) -> Iterator[pa.RecordBatch]:
     if base is None:
         return
     text = schema_of(base)
     for cells in base.scan():
-        yield cells if is_current(text) else recoded(cells, text, partition)
+        yield cells if is_current(text, schema) else recoded(cells, text, partition, schema)
 
 
-def recoded(cells: pa.RecordBatch, schema_text: str, partition: Partition) -> pa.RecordBatch:
-    """Cells of another release's schema with values of `record_schema`."""
+def recoded(cells: pa.RecordBatch, schema_text: str, partition: Partition, schema: str) -> pa.RecordBatch:
+    """Cells of another release's schema with values of `schema`."""
     there = frozenset(field_names(schema_text))
     names = [name for name in (KEY_FIELD, _TYPE, FIELDS[partition]) if name in there]
     rows = decode_rows([cells], schema_text, names)
     check_columns(rows, names)
-    return cells_of(whole_records(rows), record_schema())
+    return cells_of(whole_records(rows, schema), schema)
 
 
-def _cells_of_files(keys: Any, rows: pa.Table) -> pa.RecordBatch:
+def _cells_of_files(keys: Any, rows: pa.Table, schema: str) -> pa.RecordBatch:
     """A record for each of the keys, with the names that the rows, in their order, leave."""
     found = live_names(rows)
     owners = np.asarray(pc.index_in(found[0], value_set=keys)).astype(np.int64)
@@ -192,7 +198,7 @@ def _cells_of_files(keys: Any, rows: pa.Table) -> pa.RecordBatch:
         _TYPE: pa.array(types, pa.int32()),
         FILES: pa.MapArray.from_arrays(offsets, names, entries),
     }
-    return cells_of(whole_records(pa.table(columns)), record_schema())
+    return cells_of(whole_records(pa.table(columns), schema), schema)
 
 
 def _change(item: pa.RecordBatch | Any) -> pa.RecordBatch:

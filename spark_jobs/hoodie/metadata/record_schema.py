@@ -1,4 +1,7 @@
-"""HoodieMetadataRecord: the records of a metadata table (format.md 10.3)."""
+"""HoodieMetadataRecord: the records of a metadata table, by the timeline's layout (format.md 10.3, 15.12).
+
+Those of layout two have what layout one has, and more.
+"""
 
 from __future__ import annotations
 
@@ -12,33 +15,34 @@ import pyarrow as pa
 from hoodie.codec.arrow_avro import decode_values
 from hoodie.codec.avro import schema_json
 from hoodie.codec.avro_types import array_of, map_of, parse_text
+from hoodie.config.versions import LayoutVersion
 from hoodie.engine.required import loosened
 from hoodie.errors import TableError
 from hoodie.format.evolution import read_as
 from hoodie.format.meta_fields import META_COLUMNS
 
-_MODEL = "HoodieMetadataRecord"
+_MODELS = {LayoutVersion.ONE: "HoodieMetadataRecord", LayoutVersion.TWO: "HoodieMetadataRecordV8"}
 #: how the names of the branches of a union end
 _BRANCH = "Wrapper"
 
 
 @functools.cache
-def commit_schema() -> str:
+def commit_schema(version: LayoutVersion = LayoutVersion.ONE) -> str:
     """The Avro schema as commits have it: without meta columns."""
-    return json.dumps(schema_json(_MODEL), separators=(",", ":"))
+    return json.dumps(schema_json(_MODELS[version]), separators=(",", ":"))
 
 
 @functools.cache
-def record_schema() -> str:
+def record_schema(version: LayoutVersion = LayoutVersion.ONE) -> str:
     """The Avro schema of HFiles and log blocks: with the meta columns, which are null."""
     meta = [{"name": name, "type": ["null", "string"], "default": None} for name in META_COLUMNS]
-    record = schema_json(_MODEL)
+    record = schema_json(_MODELS[version])
     return json.dumps({**record, "fields": [*meta, *record["fields"]]}, separators=(",", ":"))
 
 
-def is_current(schema_text: str) -> bool:
-    """Do values of this schema have the bytes that those of `record_schema` have."""
-    return parse_text(schema_text) == parse_text(record_schema())
+def is_current(schema_text: str, wanted: str) -> bool:
+    """Do values of this schema have the bytes that those of the `wanted` one have."""
+    return parse_text(schema_text) == parse_text(wanted)
 
 
 def check_columns(rows: pa.Table, columns: Iterable[str]) -> None:
@@ -95,17 +99,28 @@ def _united_type(one: Any, other: Any) -> pa.DataType:
     return cast(pa.DataType, one)
 
 
-def whole_records(rows: pa.Table) -> pa.Table:
-    """The rows with all columns of `record_schema`; those that they lack are null."""
+def whole_records(rows: pa.Table, schema_text: str) -> pa.Table:
+    """The rows with all columns, and all of their fields, of a `record_schema`; what they lack is null."""
     nothing: Any = pa.nulls(rows.num_rows)
-    names = [field.name for field in parse_text(record_schema()).fields]
+    names = [field.name for field in parse_text(schema_text).fields]
     there = frozenset(rows.schema.names)
+    structs = [name for name in names if name in there and pa.types.is_struct(rows.schema.field(name).type)]
+    fields = [pa.field(name, column_type(name, schema_text)) for name in structs]
+    if any(field.type != rows.schema.field(field.name).type for field in fields):
+        whole = read_as(rows.select(structs), pa.schema(fields))
+        for field in fields:
+            place = rows.schema.get_field_index(field.name)
+            rows = rows.set_column(place, field, whole.column(field.name))
     return pa.table({name: rows.column(name) if name in there else nothing for name in names})
 
 
 @functools.cache
-def column_type(name: str) -> pa.DataType:
-    """The Arrow type of a column of `record_schema`, a union of several types as `decode_values` reads it."""
+def column_type(name: str, schema_text: str | None = None) -> pa.DataType:
+    """The Arrow type of a column of a `record_schema`, by default that of layout one; a union of several
+    types as `decode_values` reads it.
+    """
     nothing: Any = pa.array([], pa.binary())
-    found: pa.DataType = decode_values(nothing, record_schema(), [name]).schema.field(name).type
+    found: pa.DataType = (
+        decode_values(nothing, schema_text or record_schema(), [name]).schema.field(name).type
+    )
     return found

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import Array, Ints, pc, whole
+from hoodie.config.versions import LayoutVersion
 from hoodie.engine.spool import Room
 from hoodie.format.hfile_cells import CELLS
 from hoodie.format.hfile_records import KEY_FIELD, cells_of
@@ -40,8 +41,17 @@ class RecordSpool:
     manager, which frees the disk.
     """
 
-    def __init__(self, groups: int, room: Room | None = None, in_memory: int = _IN_MEMORY) -> None:
-        """`groups`: the number of file groups; `room` makes the file of what is spilled."""
+    def __init__(
+        self,
+        groups: int,
+        room: Room | None = None,
+        in_memory: int = _IN_MEMORY,
+        version: LayoutVersion = LayoutVersion.ONE,
+    ) -> None:
+        """`groups`: the number of file groups; `room` makes the file of what is spilled; `version` is the
+        layout's, which the records are of.
+        """
+        self._schema = record_schema(version)
         self.file_groups = groups
         self._room = room or Room()
         self._in_memory = in_memory
@@ -74,7 +84,7 @@ class RecordSpool:
     def add(self, records: Records) -> None:
         parts = list(_split(records, self.file_groups))
         with ThreadPoolExecutor(_THREADS if records.rows.num_rows > _FEW else 1) as pool:
-            every = list(pool.map(_cells, (rows for _, (rows, _) in parts)))
+            every = list(pool.map(self._cells, (rows for _, (rows, _) in parts)))
         for (number, (_, deletes)), cells in zip(parts, every, strict=True):
             turns = self._turns.setdefault(number, [])
             if cells.num_rows:
@@ -86,6 +96,9 @@ class RecordSpool:
                 turns.append(pc.cast(deletes, pa.string()))
         if self._bytes > self._in_memory:
             self._spill()
+
+    def _cells(self, rows: pa.Table) -> pa.RecordBatch:
+        return cells_of(whole_records(rows, self._schema), self._schema)
 
     @property
     def filled(self) -> list[int]:
@@ -172,10 +185,6 @@ class RecordSpool:
             yield
         except OSError as error:
             raise self._room.refused(error) from error
-
-
-def _cells(rows: pa.Table) -> pa.RecordBatch:
-    return cells_of(whole_records(rows), record_schema())
 
 
 def _split(records: Records, groups: int) -> Iterator[tuple[int, tuple[pa.Table, Array]]]:

@@ -37,7 +37,7 @@ from hoodie.metadata.instants import Own, last_compaction
 from hoodie.metadata.merging import Changes, FileNames, LastRecords, Statistics, merge, recoded
 from hoodie.metadata.missing_log_blocks import check_no_lost_blocks
 from hoodie.metadata.partitions.files import FILES
-from hoodie.metadata.record_schema import is_current, record_schema
+from hoodie.metadata.record_schema import is_current
 from hoodie.metadata.table import Partition, naming
 from hoodie.metadata.written_table import MaintenancePolicy, WrittenTable, at_once, new_options
 from hoodie.table.compaction_operation import compaction_operation
@@ -66,7 +66,7 @@ def clean(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
     if compacted is None or len(commits) <= upkeep.keep_commits:
         return
     done = [instant for instant in timeline if instant.completed]
-    at = Own.CLEAN.time(timeline.filter((Action.DELTACOMMIT,), completed=True)[-1].time)
+    at = table.service_time(Own.CLEAN)
     if len(timeline.after(compacted, done)) < _GRACE or any(instant.time == at for instant in timeline):
         return
     earliest = commits[-upkeep.keep_commits]
@@ -126,7 +126,7 @@ def _paths(item: FileSlice) -> list[str]:
 def _execute_clean(table: WrittenTable, instant: Instant, plan: CleanPlan) -> None:
     started = time.monotonic()
     inflight = instant.with_state(State.INFLIGHT)
-    table.resume_instant(inflight, plan.to_bytes())
+    table.resume_instant(inflight, table.store.layout.inflight_clean(plan.to_bytes()))
     cleaned: dict[str, CleanedPartition] = {}
     for partition, files in plan.files.items():
         names = tuple(file.name for file in files if _is_data(file.name))
@@ -152,7 +152,7 @@ def archive(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
     if not chosen:
         return
     files = in_order(timeline.states(chosen))
-    utc, archived = table.data.properties.timeline_utc, table.log_archive
+    utc, archived = table.data.properties.timeline_utc, table.written_archive
     states = [
         (item, timeline.read(item, table.storage), format_millis(timeline.changed_ms(item) or 0, utc))
         for item in files
@@ -190,7 +190,7 @@ def compact(table: WrittenTable, upkeep: MaintenancePolicy) -> bool:
     deltas = timeline.filter((Action.DELTACOMMIT,), completed=True)
     if len(timeline.after(last_compaction(table.timeline), deltas)) < upkeep.compact_after:
         return False
-    time = Own.COMPACTION.time(deltas[-1].time)
+    time = table.service_time(Own.COMPACTION)
     if any(instant.time == time for instant in timeline) or _is_behind(table, deltas[-1].time):
         return False
     requested = Instant(time, Action.COMPACTION, State.REQUESTED)
@@ -211,7 +211,7 @@ def finish_compactions(table: WrittenTable) -> None:
 
 def _is_behind(table: WrittenTable, newest: InstantTime) -> bool:
     """Has the table an instant that is not completed and may still get a deltacommit before the newest?"""
-    return any(not instant.is_after(newest) for instant in table.data_timeline().pending())
+    return table.instants.is_behind(table.data_timeline(), table.timeline, newest)
 
 
 def _plan(table: WrittenTable) -> CompactionPlan:
@@ -226,7 +226,7 @@ def _execute_compaction(table: WrittenTable, instant: Instant, plan: CompactionP
     slices = list(_slices(table, instant, plan))
     stats = at_once(list(enumerate(slices)), partial(_write, table, instant.time, blocks))
     done = [stat for stat in stats if stat is not None]
-    table.complete(instant, committed(done, _OPERATION, compacted=True))
+    table.complete(instant, committed(table, done, _OPERATION, compacted=True))
     table.refresh()
 
 
@@ -285,8 +285,8 @@ def _write(
         if item.base is not None:
             base = stack.enter_context(HFileReader.open(table.storage, item.base.path))
         sink = stack.enter_context(table.new_file(join(table.base_path, path)))
-        cells = merge(base, changes, kind)
-        count, size = write_cells(sink, cells, record_schema(), new_options())
+        cells = merge(base, changes, kind, table.record_schema)
+        count, size = write_cells(sink, cells, table.record_schema, new_options())
         sink.commit()
         inserts = max(0, count - (base.entries if base else 0))
     return WriteStat(
@@ -313,7 +313,7 @@ def _write(
 def _changes(table: WrittenTable, kind: Partition, scan: LogScan) -> tuple[Changes, int]:
     """What the logs say, and in how many records."""
     found: list[Any] = []
-    count = 0
+    count, schema = 0, table.record_schema
     for (log, block), content in contents(table.storage, scan):
         with naming(log.path):
             if block.type is BlockType.DELETE:
@@ -326,14 +326,10 @@ def _changes(table: WrittenTable, kind: Partition, scan: LogScan) -> tuple[Chang
                 text = block.schema_text or ""
                 for cells in reader.scan():
                     count += cells.num_rows
-                    found.append(cells if is_current(text) else recoded(cells, text, kind))
+                    found.append(cells if is_current(text, schema) else recoded(cells, text, kind, schema))
     if kind is Partition.COLUMN_STATS:
-        return Statistics(found), count
+        return Statistics(found, schema), count
     if kind is not Partition.FILES:
         return LastRecords(found), count
-    rows = [_files(item) for item in found if isinstance(item, pa.RecordBatch)]
-    return FileNames([_files(None), *rows]), count
-
-
-def _files(cells: pa.RecordBatch | None) -> pa.Table:
-    return decode_rows([] if cells is None else [cells], record_schema(), [KEY_FIELD, FILES])
+    batches = [[], *([item] for item in found if isinstance(item, pa.RecordBatch))]
+    return FileNames([decode_rows(cells, schema, [KEY_FIELD, FILES]) for cells in batches], schema), count

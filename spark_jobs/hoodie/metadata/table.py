@@ -26,7 +26,7 @@ from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import Find, find_rows, read_delete_block
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.format.names import HFILE
-from hoodie.metadata.instants import lacking, lacking_of_later, shown_blocks, shown_blocks_of_later
+from hoodie.metadata.instants import instants_of
 from hoodie.metadata.keys import file_groups
 from hoodie.metadata.missing_log_blocks import check_no_lost_blocks
 from hoodie.metadata.record_schema import check_columns, joined
@@ -112,12 +112,11 @@ class MetadataTable:
                 version=number,
             )
         files, own = table.view, table.timeline
-        if data.layout.version is LayoutVersion.ONE:
-            blocks, lacks = shown_blocks(timeline, own, files, storage), lacking(timeline, own, storage)
-        else:
+        if data.layout.version is not LayoutVersion.ONE:
             partitions = partitions & {item.value for item in Partition}
-            blocks = shown_blocks_of_later(timeline, own, files)
-            lacks = lacking_of_later(timeline, own, storage)
+        instants = instants_of(data.layout)
+        blocks = instants.shown_blocks(timeline, own, files, storage)
+        lacks = instants.lacking(timeline, own, storage)
         newest = _written(own, storage)
         return cls(storage, table.listing(), files, blocks, own, partitions, lacks, newest)
 

@@ -27,14 +27,15 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from hoodie.config import versions
+from hoodie.config.versions import LayoutVersion
 from hoodie.engine.spool import Room
 from hoodie.format.hfile_records import write_cells
 from hoodie.format.log_block import BlockType, HeaderKey, encode_block
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.deltacommit import Fill, committed, write_deltacommit
-from hoodie.metadata.instants import is_making, making_time
-from hoodie.metadata.record_schema import record_schema
+from hoodie.metadata.instants import is_making
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.rollback import finish_rollbacks, roll_back, roll_back_pending
 from hoodie.metadata.services import archive, clean, compact, finish_cleans, finish_compactions
@@ -47,7 +48,7 @@ from hoodie.metadata.written_table import (
     group_id,
     new_options,
 )
-from hoodie.table import properties
+from hoodie.table import later_names, merge_rule, properties
 from hoodie.table.handle import Table
 from hoodie.table.partition import ensure_partition
 from hoodie.timeline.commit import RuntimeStats, WriteStat
@@ -72,6 +73,27 @@ _PROPERTIES = {
 }
 
 
+#: of tables of versions 8 and 9 (format.md 15.12)
+_LATER_PROPERTIES = {
+    properties.TYPE: properties.TableType.MERGE_ON_READ.value,
+    properties.BASE_FILE_FORMAT: "HFILE",
+    properties.RECORD_KEY_FIELDS: "key",
+    properties.POPULATE_META_FIELDS: "false",
+    later_names.KEY_GENERATOR_TYPE: "HOODIE_TABLE_METADATA",
+    properties.PAYLOAD_CLASS: "org.apache.hudi.metadata.HoodieMetadataPayload",
+    merge_rule.MERGE_MODE: merge_rule.MergeMode.CUSTOM.value,
+    merge_rule.MERGE_STRATEGY: merge_rule.BY_PAYLOAD,
+}
+
+
+def _properties(data: properties.TableProperties) -> dict[str, str]:
+    """Of the metadata table of a table, which has its version."""
+    name = {properties.NAME: f"{data.name}{_SUFFIX}"}
+    if versions.is_of_layout(data.version, LayoutVersion.ONE):
+        return {**name, **_PROPERTIES}
+    return {**name, **_LATER_PROPERTIES, properties.VERSION: str(data.version)}
+
+
 @dataclass(frozen=True)
 class _Group:
     file_id: str
@@ -84,7 +106,11 @@ def make_partitions(
 ) -> None:
     """`groups`: the number of file groups of each."""
     with ExitStack() as stack:
-        spools = {name: stack.enter_context(RecordSpool(count, room)) for name, count in groups.items()}
+        version = table.data.layout.version
+        spools = {
+            name: stack.enter_context(RecordSpool(count, room, version=version))
+            for name, count in groups.items()
+        }
         fill(spools)
         make_filled(table, upto, spools)
 
@@ -95,8 +121,9 @@ def make_filled(table: WrittenTable, upto: InstantTime, partitions: Mapping[Part
         spool.close()
     if Partition.FILES in partitions:
         table.storage.delete_tree(table.base_path)
-        name = f"{table.data.properties.name}{_SUFFIX}"
-        properties.create(table.storage, table.base_path, {properties.NAME: name, **_PROPERTIES})
+        texts = _properties(table.data.properties)
+        properties.create(table.storage, table.base_path, texts)
+        table.read_properties()
     _forget_killed(table)
     for partition in sorted(partitions, key=lambda item: item is not Partition.FILES):
         _make(table, upto, partition, partitions[partition])
@@ -113,10 +140,7 @@ def _forget_killed(table: WrittenTable) -> None:
 def _make(table: WrittenTable, upto: InstantTime, partition: Partition, spool: RecordSpool) -> None:
     storage, folder = table.storage, join(table.base_path, partition.value)
     storage.delete_tree(folder)
-    taken, number = {instant.time for instant in table.timeline}, 0
-    while making_time(upto, number) in taken:
-        number += 1
-    time = making_time(upto, number)
+    time = table.instants.making_time(upto, {instant.time for instant in table.timeline})
     ensure_partition(storage, table.base_path, partition.value, time)
     empty = b"".join(
         bytes(part) for part in encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: time}, _no_deletes())
@@ -133,7 +157,7 @@ def _make(table: WrittenTable, upto: InstantTime, partition: Partition, spool: R
     begin_instant(table.store, inflight)
     filled = [_Group(ids[place], place, spool) for place in spool.filled if not spool.is_empty(place)]
     stats = at_once(filled, lambda group: _write(table, partition, time, group))
-    table.complete(inflight, committed(stats, _OPERATION))
+    table.complete(inflight, committed(table, stats, _OPERATION))
     table.refresh()
 
 
@@ -148,7 +172,7 @@ def _write(table: WrittenTable, partition: Partition, time: InstantTime, group: 
     path = join(partition.value, name)
     with table.new_file(join(table.base_path, path)) as sink:
         cells = group.spool.cells(group.number, _STEP)
-        count, size = write_cells(sink, cells, record_schema(), new_options())
+        count, size = write_cells(sink, cells, table.record_schema, new_options())
         sink.commit()
     return WriteStat(
         file_id=group.file_id,

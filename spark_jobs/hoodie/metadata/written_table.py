@@ -16,15 +16,15 @@ from hoodie.errors import AlreadyExists, TableError
 from hoodie.format.hfile_writer import HFileOptions
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import HFILE, LogFileName, join
-from hoodie.metadata.instants import Own, is_indexing, last_compaction, shown_blocks
+from hoodie.metadata.instants import Instants, Own, instants_of, is_indexing
+from hoodie.metadata.record_schema import record_schema
 from hoodie.metadata.table import Partition
 from hoodie.storage import Output
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices
-from hoodie.timeline.active import Timeline, meta_path
-from hoodie.timeline.clock import FORMAT_DIGITS, new_instant_time
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.store import begin_instant, create_instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
@@ -56,6 +56,16 @@ class WrittenTable(Table):
         self.data = data
 
     @property
+    def instants(self) -> Instants:
+        """What its layout has of its own."""
+        return instants_of(self.layout)
+
+    @property
+    def record_schema(self) -> str:
+        """Of its records, with the meta columns."""
+        return record_schema(self.layout.version)
+
+    @property
     def partitions(self) -> list[Partition]:
         """Those that readers may use."""
         names = frozenset(self.data.properties.metadata_partitions)
@@ -82,7 +92,7 @@ class WrittenTable(Table):
 
     def blocks(self, view: TimelineView) -> TimelineView:
         """What shows the log blocks that count, by the table's timeline as it is now."""
-        return shown_blocks(self.data_timeline(), self.timeline, view, self.storage)
+        return self.instants.shown_blocks(self.data_timeline(), self.timeline, view, self.storage)
 
     def groups(self, partition: Partition, view: TimelineView, listing: FileListing) -> list[list[FileSlice]]:
         """The slices of each file group, newest first; groups in the order of their numbers."""
@@ -107,7 +117,7 @@ class WrittenTable(Table):
         """Complete an instant of the metadata table. What it shows counts for readers where the table's own
         commit of that time is completed (hoodie.write.commit), which follows.
         """
-        create_instant(self.store, instant.with_state(State.COMPLETED), self.store.content(metadata))
+        create_instant(self.store, self.completing(instant), self.store.content(metadata))
 
     def write_log(
         self, partition: str, name: LogFileName, write: Callable[[LogFileWriter], object]
@@ -138,16 +148,18 @@ class WrittenTable(Table):
     def sweep(self, of: InstantTime = NO_TIME) -> None:
         """Delete what killed processes left of unfinished instants, whose times begin with `of`."""
         if self.timeline.has_partial():
-            self.storage.sweep_partial(meta_path(self.base_path), of)
+            self.storage.sweep_partial(self.store.folder, of)
 
     def rollback_time(self, of: InstantTime) -> InstantTime:
         """An instant that is free, for a rollback in the metadata table alone."""
-        wanted, taken = Own.ROLLBACK.time(of), {instant.time for instant in self.timeline}
-        while wanted in taken:
-            newest = InstantTime(max(time[:FORMAT_DIGITS] for time in (of, *taken)))
-            utc = self.data.properties.timeline_utc
-            wanted = Own.ROLLBACK.time(new_instant_time(newest, utc))
-        return wanted
+        taken = {instant.time for instant in self.timeline}
+        return self.instants.rollback_time(of, taken, self.data.properties.timeline_utc)
+
+    def service_time(self, own: Own) -> InstantTime:
+        """Of a compaction or a clean, which may be taken already, after the newest deltacommit."""
+        newest = self.timeline.filter((Action.DELTACOMMIT,), completed=True)[-1].time
+        last = REQUESTED.last(filter(None, (self.timeline.last_time, self.data_timeline().last_time, newest)))
+        return self.instants.service_time(own, newest, last or newest, self.data.properties.timeline_utc)
 
     def deltacommit(self, time: InstantTime) -> Instant | None:
         """The deltacommit of that time, in the state that it has."""
@@ -160,10 +172,7 @@ class WrittenTable(Table):
 
     def is_compacted(self, time: InstantTime) -> bool:
         """Do base files have what was written up to an instant, or will they, by a pending plan."""
-        planned = self.timeline.filter((Action.COMPACTION,), completed=False)
-        times = [instant.time for instant in planned] + [last_compaction(self.timeline) or NO_TIME]
-        newest = max(times, key=REQUESTED.key).removesuffix(Own.COMPACTION.value)
-        return REQUESTED.until(time, newest)
+        return self.instants.is_compacted(self.timeline, time)
 
 
 def new_options() -> HFileOptions:

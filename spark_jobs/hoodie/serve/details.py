@@ -294,4 +294,5 @@ _PLANS: Mapping[Action, _Reader] = {
     Action.COMPACTION: ("HoodieCompactionPlan", _compaction_plan),
     Action.LOGCOMPACTION: ("HoodieCompactionPlan", _compaction_plan),
     Action.REPLACECOMMIT: ("HoodieRequestedReplaceMetadata", _clustering_plan),
+    Action.CLUSTERING: ("HoodieRequestedReplaceMetadata", _clustering_plan),
 }

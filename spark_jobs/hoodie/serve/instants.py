@@ -371,7 +371,7 @@ def _status(instant: Instant, beat: HeartbeatFile | None) -> str:
         return "completed"
     if beat is not None:
         return "running" if alive(beat) else "failed"
-    waits = instant.action in _PLANNED or instant.action is Action.REPLACECOMMIT
+    waits = instant.action in _PLANNED or instant.replaces
     return "scheduled" if instant.state is State.REQUESTED and waits else "open"
 
 

@@ -111,13 +111,17 @@ class PlannedService(ABC, Generic[P, E]):
     name: ClassVar[str]
     #: the status of a job that executed plans, and the result's field with their instants
     executed_as: ClassVar[str]
-    #: the actions of a plan and of the instant that completes it
-    requested_as: ClassVar[Action]
+    #: the action of the instant that completes a plan
     completes_as: ClassVar[Action]
 
     def __init__(self, target: ServiceTable, progress: ProgressCallback = silent) -> None:
         self.target = target
         self.progress = progress
+
+    @property
+    @abstractmethod
+    def requested_as(self) -> Action:
+        """The action of a plan."""
 
     def pending(self, timeline: Timeline) -> list[Instant]:
         """The plans to execute, oldest first."""

@@ -77,7 +77,8 @@ def _referenced_files(timeline: Timeline, storage: Storage) -> Iterator[tuple[In
         saved = SavepointMetadata.from_bytes(timeline.read(instant, storage))
         for partition, names in saved.files.items():
             yield from ((instant, "savepoint", partition, name) for name in names)
-    for instant in timeline.filter([Action.COMPACTION, Action.REPLACECOMMIT], completed=False):
+    plans = (Action.COMPACTION, Action.CLUSTERING, Action.REPLACECOMMIT)
+    for instant in timeline.filter(plans, completed=False):
         what = "compaction" if instant.action is Action.COMPACTION else "clustering"
         for item in _planned(timeline, storage, instant):
             names = (*([item.base_name] if item.base_name else ()), *item.log_names)
@@ -85,7 +86,7 @@ def _referenced_files(timeline: Timeline, storage: Storage) -> Iterator[tuple[In
 
 
 def _planned(timeline: Timeline, storage: Storage, instant: Instant) -> list[PlannedFiles]:
-    if instant.action is Action.REPLACECOMMIT:
+    if instant.replaces:
         record = timeline.clustering_plan(instant, storage)
         return [] if record is None else list(ClusteringPlan.from_record(record).slices)
     path = timeline.path(instant.with_state(State.REQUESTED))

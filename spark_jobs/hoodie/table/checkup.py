@@ -123,7 +123,7 @@ def _pending_one(table: Examination, instant: Instant) -> Finding:
     beat: HeartbeatFile | None = table.live.get(instant.time)
     if beat is not None:
         return Finding("pending", NOTE, f"{instant}, {since} ago: {beat.owner} is at work on it")
-    if instant.action is Action.REPLACECOMMIT and _is_clustering(table, instant):
+    if instant.replaces and _is_clustering(table, instant):
         if instant.state is State.REQUESTED:
             return _plan(table, instant, since, "a clustering's plan that waits to be carried out")
         text = f"{instant}, {since} ago: a clustering that was begun, and no process is at work on it"
@@ -159,7 +159,9 @@ def _is_clustering(table: Examination, instant: Instant) -> bool:
 _BY_HUDI = "run it, or take it back, with Apache Hudi"
 _RUN = {
     Action.COMPACTION: "hoodie compact --mode execute; hoodie cancel drops it",
-    Action.REPLACECOMMIT: "hoodie cluster --mode execute; hoodie cancel drops it",
+    **dict.fromkeys(
+        (Action.REPLACECOMMIT, Action.CLUSTERING), "hoodie cluster --mode execute; hoodie cancel drops it"
+    ),
     Action.CLEAN: "hoodie clean --mode execute",
     Action.SAVEPOINT: "make the savepoint again: hoodie savepoint",
     Action.INDEXING: "hoodie index execute; hoodie index drop --indexes takes it back",

@@ -6,7 +6,7 @@ Standard library only, so that sensors may open tables, too.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hoodie.config import versions
@@ -19,15 +19,17 @@ from hoodie.table import properties
 from hoodie.table.listing import FileListing, StorageListing
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline, meta_path
+from hoodie.timeline.clock import new_instant_time
+from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
 from hoodie.timeline.store import TimelineStore
+from hoodie.timeline.time import REQUESTED
 
 if TYPE_CHECKING:
     from hoodie.table.view import TimelineView
-    from hoodie.timeline.archive.archive import Archive
-    from hoodie.timeline.archive.log_archive import LogArchive
+    from hoodie.timeline.archive.archive import Archive, WrittenArchive
 
 
 @dataclass(frozen=True)
@@ -115,11 +117,9 @@ class Table:
         return open_archive(self.storage, self.layout, self.base_path, self.properties)
 
     @property
-    def log_archive(self) -> LogArchive:
-        """The same, to be written: tables of other layouts are not."""
-        from hoodie.timeline.archive.log_archive import LogArchive
-
-        return LogArchive(self.storage, self.archive_folder)
+    def written_archive(self) -> WrittenArchive:
+        """The same, to be written."""
+        return open_archive(self.storage, self.layout, self.base_path, self.properties)
 
     @property
     def archive_folder(self) -> str:
@@ -151,7 +151,10 @@ class Table:
 
     def refresh(self) -> Timeline:
         """The timeline as it is now."""
-        timeline = Timeline.load(self.base_path, self.storage, self._timeline)
+        empty = ONE if self._properties is None else self.layout
+        timeline = Timeline.load(
+            self.base_path, self.storage, self._timeline, empty=empty, whole=self._writes
+        )
         if self._writes and timeline.layout is not ONE:
             self.read_properties()
         if timeline.layout is ONE and timeline.instants and self._properties and self.layout is not ONE:
@@ -194,12 +197,20 @@ class Table:
         layout = self.layout if self._timeline is None else self._timeline.layout
         return TimelineStore(self.storage, self.base_path, layout)
 
+    def completing(self, instant: Instant) -> Instant:
+        """An instant as it is completed now, where names have that time: later than all on the timeline."""
+        timeline, done = self.timeline, instant.with_state(State.COMPLETED)
+        if not timeline.layout.has_completion_time:
+            return done
+        last = REQUESTED.last(filter(None, (timeline.last_time, instant.time)))
+        return replace(done, completion=new_instant_time(last, timeline.utc))
+
     def listing(self) -> FileListing:
         """The data files as they are from now on; see FileListing."""
         return StorageListing(self.storage, self.base_path)
 
 
-def open_archive(storage: Storage, layout: Layout, base_path: str, props: TableProperties) -> Archive:
+def open_archive(storage: Storage, layout: Layout, base_path: str, props: TableProperties) -> WrittenArchive:
     """The archived timeline of a table, as its layout keeps it."""
     from hoodie.timeline.archive.log_archive import LogArchive
     from hoodie.timeline.archive.lsm_archive import LsmArchive

@@ -55,7 +55,7 @@ _STRATEGIES = {
     "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME_ORDERING,
 }
 #: the merger is that of the payload class
-_BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
+BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
 #: the modes of payload classes; of all others it is CUSTOM
 _MODES = {name: mode for mode, name in PAYLOADS.items()} | {
     _MODEL + "EventTimeAvroPayload": MergeMode.EVENT_TIME_ORDERING
@@ -153,7 +153,7 @@ def _mode(texts: Mapping[str, str], said: str, strategy: str | None, payload: st
     Of versions that have modes the strategy goes before the payload class. Of older ones it is the default
     beside any class, and not given here.
     """
-    if not texts.get(MERGE_MODE) and strategy and strategy != _BY_PAYLOAD:
+    if not texts.get(MERGE_MODE) and strategy and strategy != BY_PAYLOAD:
         return _STRATEGIES.get(strategy, MergeMode.CUSTOM)
     if not texts.get(MERGE_MODE) and payload:
         return _MODES.get(payload, MergeMode.CUSTOM)
@@ -211,6 +211,6 @@ def _mode_problem(texts: Mapping[str, str], modern: bool) -> str | None:
         return f"{MERGE_MODE}={text}"
     for name in (MERGE_STRATEGY, MERGER_STRATEGY):
         strategy = (texts.get(name) or "").lower()
-        if strategy and strategy != _BY_PAYLOAD and strategy not in _STRATEGIES:
+        if strategy and strategy != BY_PAYLOAD and strategy not in _STRATEGIES:
             return f"{name}={strategy}"
     return f"{MERGE_MODE}={text} without {PAYLOAD_CLASS}" if own and not payload else None

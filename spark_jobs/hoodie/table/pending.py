@@ -65,7 +65,7 @@ def compacting_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
 def clusterings_of(busy: BusyGroups, groups: Iterable[tuple[str, str]]) -> list[Instant]:
     """The pending clusterings that have one of these (partition path, file id), oldest first."""
     found = {busy[group] for group in groups if group in busy}
-    return in_order(instant for instant in found if instant.action is Action.REPLACECOMMIT)
+    return in_order(instant for instant in found if instant.replaces)
 
 
 def check_no_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> None:
@@ -115,7 +115,7 @@ def intended_groups(timeline: Timeline, storage: Storage, instant: Instant) -> S
 def planned_groups(timeline: Timeline, storage: Storage, instant: Instant) -> Iterator[tuple[str, str]]:
     """The file groups in the plan of a pending compaction or clustering; none of another instant."""
     slices: Iterable[Mapping[str, Any]] = ()
-    if instant.action is Action.REPLACECOMMIT:
+    if instant.replaces:
         plan = timeline.clustering_plan(instant, storage)
         groups = (plan or {}).get("inputGroups") or ()
         slices = [item for group in groups for item in group["slices"] or ()]

@@ -33,6 +33,7 @@ from hoodie.errors import (
 from hoodie.format.java_properties import format_properties, parse_properties
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import Storage
+from hoodie.table import new_table
 from hoodie.table.later_names import older_names
 from hoodie.table.merge_rule import DEFAULT_MERGER_STRATEGY as DEFAULT_MERGER_STRATEGY
 from hoodie.table.merge_rule import DEFAULT_PAYLOAD_CLASS as DEFAULT_PAYLOAD_CLASS
@@ -118,33 +119,6 @@ CREATE_SCHEMA = "hoodie.table.create.schema"
 BOOTSTRAP_BASE_PATH = "hoodie.bootstrap.base.path"
 METADATA_PARTITIONS = "hoodie.table.metadata.partitions"
 METADATA_PARTITIONS_INFLIGHT = "hoodie.table.metadata.partitions.inflight"
-
-#: what Apache Hudi 0.15.0 makes inside `.hoodie`, in its order (format.md section 0)
-_FOLDERS = (
-    ".schema",
-    "{archive}",
-    ".temp",
-    ".aux",
-    ".aux/.bootstrap/.partitions",
-    ".aux/.bootstrap/.fileids",
-)
-
-_DEFAULTS = {
-    DATABASE: "",
-    TYPE: "COPY_ON_WRITE",
-    VERSION: str(versions.NEWEST.number),
-    LAYOUT_VERSION: str(versions.NEWEST.layout.value),
-    ARCHIVE_FOLDER: "archived",
-    BASE_FILE_FORMAT: "PARQUET",
-    POPULATE_META_FIELDS: "true",
-    CDC_ENABLED: "false",
-    TIMELINE_TIMEZONE: "LOCAL",
-    HIVE_STYLE: "false",
-    URL_ENCODE: "false",
-    DROP_PARTITION_COLUMNS: "false",
-    PARTITION_METAFILE_BASE_FORMAT: "false",
-}
-_MOR_DEFAULTS = {PAYLOAD_CLASS: DEFAULT_PAYLOAD_CLASS, MERGER_STRATEGY: DEFAULT_MERGER_STRATEGY}
 
 
 class TableType(str, enum.Enum):
@@ -326,8 +300,9 @@ def load(
 def create(storage: Storage, base_path: str, props: Mapping[str, str]) -> TableProperties:
     """Make a table: folders first, hoodie.properties last, so that a killed creation can simply be repeated.
 
-    `props` needs hoodie.table.name; the other keys of format.md 1.4 get their defaults. Raises ConfigError
-    for a bad name or type, AlreadyExists when the path holds a table (also when another writer just made it).
+    `props` needs hoodie.table.name; the other keys of format.md 1.4, or of 15.2 for a later version, get
+    their defaults. Raises ConfigError for a bad name or type, AlreadyExists when the path holds a table (also
+    when another writer just made it).
     """
     texts = _complete(props)
     folder = f"{base_path}/{META_FOLDER}"
@@ -336,8 +311,8 @@ def create(storage: Storage, base_path: str, props: Mapping[str, str]) -> TableP
     if storage.exists(properties_path(base_path)):
         raise _taken(base_path)
     storage.make_dirs(folder)
-    for name in _FOLDERS:
-        storage.make_dirs(f"{folder}/{name.format(archive=texts[ARCHIVE_FOLDER])}")
+    for name in new_table.folders(texts):
+        storage.make_dirs(f"{folder}/{name}")
     try:
         storage.create(properties_path(base_path), _render(texts, "Properties saved on"))
     except AlreadyExists:
@@ -456,15 +431,12 @@ def _readable(texts: dict[str, str], base_path: str) -> TableProperties:
 
 
 def _complete(props: Mapping[str, str]) -> dict[str, str]:
-    texts = {**_DEFAULTS, **props}
-    if not texts.get(NAME, "").strip():
+    if not props.get(NAME, "").strip():
         raise ConfigError(f"{NAME} is not set; give the table a name", setting=NAME)
-    if texts[TYPE].upper() not in TableType.__members__:
-        raise ConfigError(f"{TYPE}={texts[TYPE]!r}: expected COPY_ON_WRITE or MERGE_ON_READ", setting=TYPE)
-    texts[TYPE] = texts[TYPE].upper()
-    if texts[TYPE] == TableType.MERGE_ON_READ.value:
-        texts = {**_MOR_DEFAULTS, **texts}
-    return _with_checksum(texts)
+    kind = props.get(TYPE, TableType.COPY_ON_WRITE.value).upper()
+    if kind not in TableType.__members__:
+        raise ConfigError(f"{TYPE}={props[TYPE]!r}: expected COPY_ON_WRITE or MERGE_ON_READ", setting=TYPE)
+    return _with_checksum(new_table.complete({**props, TYPE: kind}))
 
 
 def _with_checksum(texts: Mapping[str, str]) -> dict[str, str]:

@@ -56,7 +56,7 @@ def published_late(table: Table, timeline: Timeline) -> list[Instant]:
     for instant in timeline.commits():
         actions = (instant.action, *timeline.layout.plans_of(instant.action))
         states = (Instant(instant.time, action, state) for action in actions for state in _BEGUN)
-        if any(timeline.holds(timeline.name(state)) for state in states):
+        if any(timeline.has_file(timeline.name(state)) for state in states):
             continue
         if not is_rolled_back(timeline, storage, instant.time, completed=True):
             continue

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from hoodie.config.versions import LayoutVersion
 from hoodie.format.names import LogFileName
@@ -36,6 +36,10 @@ class Named(Protocol):
 
 class Slicing(Protocol):
     """How log files belong to slices; picklable, it travels to executors."""
+
+    @property
+    def of_writes(self) -> bool:
+        """Whether each log file is its write's own, which creates it; else writes append to a slice."""
 
     def slice_of(self, log: LogFileName, begun: Collection[InstantTime] = ()) -> InstantTime:
         """The base instant of a log file's slice; `begun` are those of slices of its file group."""
@@ -65,6 +69,8 @@ class Slicing(Protocol):
 @dataclass(frozen=True)
 class LayoutOneSlicing:
     """The name of a log file has its slice's base instant."""
+
+    of_writes: ClassVar[bool] = False
 
     def slice_of(self, log: LogFileName, begun: Collection[InstantTime] = ()) -> InstantTime:
         return log.instant
@@ -117,6 +123,8 @@ class LayoutTwoSlicing:
     `completions`: of completed instants, by the time of the request. Instants before `first_time` are
     archived, and `archived` has their times; where one is unknown, that of the request is taken for it.
     """
+
+    of_writes: ClassVar[bool] = True
 
     completions: Mapping[InstantTime, InstantTime] = field(default_factory=dict)
     first_time: InstantTime | None = None

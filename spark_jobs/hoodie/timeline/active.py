@@ -147,6 +147,8 @@ class Timeline:
     layout: Layout = ONE
     utc: bool = False
     contents: InstantCache = field(default_factory=InstantCache, compare=False, repr=False)
+    #: what is in `.hoodie`, where instants lie elsewhere; as of an earlier listing unless all was asked for
+    beside: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     @classmethod
     def load(
@@ -154,15 +156,20 @@ class Timeline:
         base_path: str,
         storage: Storage | None = None,
         before: Timeline | None = None,
+        *,
+        empty: Layout = ONE,
+        whole: bool = False,
     ) -> Timeline:
         """Raises TableNotFound where `.hoodie` is missing, and UnsupportedVersion or HalfUpgraded.
 
         `before`, an earlier load of the same table, is the result itself when no file came or went, and else
-        lends the times and the commits that it knows: files of completed instants never change.
+        lends the times and the commits that it knows: files of completed instants never change. `empty`: the
+        layout of a table without instants. Without `whole`, what lies beside the timeline need not be listed
+        again.
         """
         storage = storage or storage_for(base_path)
         earlier = before.mtimes if before is not None else None
-        if before is not None and before.layout is not ONE and before._is_current(storage):
+        if before is not None and not whole and before.layout is not ONE and before._is_current(storage):
             return before
         folder = meta_path(base_path)
         listing = frozenset(storage.names(folder))
@@ -174,19 +181,27 @@ class Timeline:
                 path=base_path,
             )
         layout: Layout = ONE
-        utc = False
-        if _LATER_FOLDER in listing:
+        beside, utc = listing, False
+        if _LATER_FOLDER in listing or empty is TWO:
             later = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
-            if any(TWO.parse(name) for name in later):  # downgraded tables keep the folder, without instants
+            # downgraded tables keep the folder, without instants
+            if any(TWO.parse(name) for name in later) or (empty is TWO and not any(map(ONE.parse, listing))):
                 utc = _later_zone(storage, base_path)
                 layout, listing = TWO, later
         instants, names = layout.instants(listing)
         mtimes = ModificationTimes(storage, f"{base_path}/{layout.folder}", listing, names)
-        timeline = cls(base_path, instants, mtimes, layout, utc)
+        if before is not None and before.is_listed(listing, beside, layout):
+            return before
+        timeline = cls(base_path, instants, mtimes, layout, utc, beside=beside)
         if before is not None and isinstance(earlier, ModificationTimes) and before.layout is layout:
             mtimes.take(earlier)
             timeline.contents.take(before.contents, mtimes)
         return timeline
+
+    def is_listed(self, listing: frozenset[str], beside: frozenset[str], layout: Layout) -> bool:
+        """Whether these are the names that it was made of."""
+        known = self.mtimes.listing if isinstance(self.mtimes, ModificationTimes) else None
+        return self.layout is layout and known == listing and self.beside == beside
 
     def _is_current(self, storage: Storage) -> bool:
         """Whether no file came or went in the timeline's folder since."""
@@ -217,9 +232,13 @@ class Timeline:
         commits = self.commits()
         return commits[-1] if commits else None
 
-    def holds(self, name: str) -> bool:
-        """Was a file or folder of this name in the timeline's folder when it was listed."""
+    def has_file(self, name: str) -> bool:
+        """Was a file of this name in the timeline's folder when it was listed."""
         return isinstance(self.mtimes, ModificationTimes) and name in self.mtimes.listing
+
+    def holds(self, name: str) -> bool:
+        """Was a file or folder of this name in `.hoodie` when it was listed."""
+        return name in self.beside
 
     def has_partial(self) -> bool:
         """Was there an unfinished file: a live process's, or one that a killed one left."""
@@ -239,7 +258,11 @@ class Timeline:
 
     @property
     def last_time(self) -> InstantTime | None:
-        return self.instants[-1].time if self.instants else None
+        """The last time in a name: of a request, or of a completion."""
+        last = self.instants[-1].time if self.instants else None
+        if not self.layout.has_completion_time or last is None:
+            return last
+        return REQUESTED.last([last, *(item.completion for item in self.instants if item.completion)])
 
     def is_archived(self, time: str) -> bool:
         """Is the instant older than the active timeline."""

@@ -103,6 +103,11 @@ class Instant:
         return COMPLETES_AS.get(self.action, self.action)
 
     @property
+    def replaces(self) -> bool:
+        """Whether it replaces file groups, as a write or as a clustering."""
+        return self.comparable_action is Action.REPLACECOMMIT
+
+    @property
     def requested_order(self) -> tuple[str, Action, State]:
         """A key of sorting by the time of the request."""
         return REQUESTED.key(self.time), self.action, self.state
@@ -118,6 +123,10 @@ class Instant:
     def with_state(self, state: State) -> Instant:
         action = self.comparable_action if state is State.COMPLETED else self.action
         return Instant(self.time, action, state, self.completion)
+
+    def completed_at(self, completion: InstantTime | None) -> Instant:
+        """The same state; its completed file has this time in its name."""
+        return Instant(self.time, self.action, self.state, completion)
 
     def __str__(self) -> str:
         return f"{self.time} {self.action.value} {self.state.name.lower()}"

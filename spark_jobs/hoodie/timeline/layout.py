@@ -31,6 +31,8 @@ class Layout:
     has_completion_time: ClassVar[bool] = False
     #: pending action -> the action under whose name its completed file lies
     completes_as: ClassVar[Mapping[Action, Action]]
+    #: under which a clustering is planned
+    clustering: ClassVar[Action] = Action.REPLACECOMMIT
 
     def parse(self, name: str) -> Instant | None:
         """Name of a file -> instant; None for a file that is no instant's."""
@@ -61,6 +63,10 @@ class Layout:
     def content(self, metadata: Metadata) -> bytes:
         """What the completed file of an instant contains, or the inflight file of a commit."""
         raise NotImplementedError
+
+    def inflight_clean(self, plan: bytes) -> bytes:
+        """What the inflight file of a clean contains."""
+        return plan
 
     def comparable(self, action: Action) -> Action:
         return self.completes_as.get(action, action)

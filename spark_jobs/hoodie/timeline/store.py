@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from hoodie.config.limits import MAX_READ_BYTES
-from hoodie.errors import ConflictError, TableError
+from hoodie.errors import AlreadyExists, ConflictError, TableError
 from hoodie.storage import Check, Storage
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State, in_order
@@ -36,6 +36,11 @@ class TimelineStore:
     base_path: str
     layout: Layout
 
+    @property
+    def folder(self) -> str:
+        """Where the files lie."""
+        return f"{self.base_path}/{self.layout.folder}"
+
     def name(self, instant: Instant) -> str:
         """Of the file of the instant's state."""
         return self.layout.name(instant)
@@ -43,13 +48,26 @@ class TimelineStore:
     def path(self, instant: Instant) -> str:
         return self.layout.path(self.base_path, instant)
 
+    def paths(self, instant: Instant) -> list[str]:
+        """Where the file of this state lies. A completed instant whose time of completion is not known is
+        looked for: no path where it is not there, several where more than one process has completed it.
+        """
+        if not instant.completed or instant.completion or not self.layout.has_completion_time:
+            return [self.path(instant)]
+        names = self.storage.names(self.folder)
+        found = [item for item in map(self.layout.parse, names) if item == instant]
+        return [self.path(item) for item in sorted(found, key=lambda item: str(item.completion or ""))]
+
     def exists(self, instant: Instant) -> bool:
         """Is the file of this state there now."""
-        return self.storage.exists(self.path(instant))
+        return any(map(self.storage.exists, self.paths(instant)))
 
     def read(self, instant: Instant) -> bytes:
         """The content of the file of this state, now. Raises FileNotFoundError."""
-        return self.storage.read(self.path(instant))
+        paths = self.paths(instant)
+        if not paths:
+            raise FileNotFoundError(f"{instant} of {self.base_path}")
+        return self.storage.read(paths[-1])
 
     def commit(self, instant: Instant) -> CommitMetadata | None:
         """What the file of a commit's state says, now; None where it is empty. Raises FileNotFoundError, and
@@ -60,14 +78,17 @@ class TimelineStore:
         return CommitMetadata.parse(data, value) if data.strip() else None
 
     def clustering_plan(self, instant: Instant) -> Mapping[str, Any] | None:
-        """The plan of a replacecommit in any state, a HoodieClusteringPlan record; None for another
-        operation's.
+        """The HoodieClusteringPlan record of a clustering in any state, or of a replacecommit that may be
+        one; None for another operation's.
 
         The requested file says it, whatever the state. A torn one was killed while it was made: that is None
         too as long as nothing has been started, and a TableError after that.
         """
+        planned = self.layout.clustering
+        if not instant.completed and instant.action is not planned:
+            return None
         try:
-            data = self.read(instant.with_state(State.REQUESTED))
+            data = self.read(Instant(instant.time, planned, State.REQUESTED))
         except FileNotFoundError:
             return None
         if not data:
@@ -101,7 +122,7 @@ class TimelineStore:
     def delete_states(self, instants: Iterable[Instant]) -> None:
         """Remove files of single states, each of them lastingly before the next."""
         for instant in instants:
-            self.storage.delete_many([self.path(instant)])
+            self.storage.delete_many(self.paths(instant))
 
     def delete_archived(self, files: Sequence[Instant]) -> None:
         """Remove the files of instants that the archive has, in each of their states.
@@ -122,7 +143,11 @@ def begin_instant(store: TimelineStore, instant: Instant, data: bytes = b"", che
 
 
 def create_instant(store: TimelineStore, instant: Instant, data: bytes, check: Check = None) -> None:
-    """Create the completed file of an instant; raises as `TimelineStore.create`."""
+    """Create the completed file of an instant; raises as `TimelineStore.create`, and AlreadyExists where
+    another process completed it at another time.
+    """
+    if instant.completion is not None and (others := store.paths(instant.completed_at(None))):
+        raise AlreadyExists(others[0])
     store.create(instant, data, check)
 
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from hoodie.concurrency.conflict_resolution import ConflictChecker
@@ -92,6 +93,8 @@ class Commits:
             if optimistic:  # what others publish or prepare must not come between
                 self._confirm(metadata)
                 self._prepare(made)
+            made = replace(made, instant=self.table.completing(instant))
+            attempt.pending = attempt.pending.completed_at(made.instant.completion)
             _publish(made, attempt)
             _check_published(made, attempt)
         self._published(made)
@@ -106,13 +109,14 @@ class Commits:
         made = Commit(table=self.table, instant=instant, metadata=metadata)
         self._announce(self._event(made, instant.action.value))
         check = self.gate.check_lock
-        create = partial(create_instant, self.table.store, instant, made.data, check=check)
         optimistic = self.gate.optimistic
         if not optimistic:
             self._prepare(made)
         with self.gate.publishing():
             if optimistic:
                 self._prepare(made)
+            made = replace(made, instant=self.table.completing(instant))
+            create = partial(create_instant, self.table.store, made.instant, made.data, check=check)
             try:
                 again(create, check) if beside else create()
             except (OSError, StorageError) as error:

@@ -17,7 +17,6 @@ from hoodie.table.log_undo import log_undo
 from hoodie.table.markers import delete_markers
 from hoodie.table.participant import Participants
 from hoodie.table.rolled_back import is_rolled_back, names_missing_files
-from hoodie.timeline.active import meta_path
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant, State
 from hoodie.timeline.store import again, begin_instant
@@ -117,7 +116,7 @@ class InflightWrite(Attempt):
         """Its own files are gone, or a rollback or restore names it. Those of other instants are no sign."""
         timeline = self.table.refresh()
         mine = map(timeline.name, (self.pending, self.pending.with_state(State.REQUESTED)))
-        if not all(map(timeline.holds, mine)):
+        if not all(map(timeline.has_file, mine)):
             return True
         return is_rolled_back(timeline, self.table.storage, self.pending.time)
 
@@ -157,7 +156,9 @@ class InflightService(Attempt):
         """
         time = self.pending.time
         if again:
-            self.table.storage.sweep_partial(meta_path(self.table.base_path), of=f"{time}.")
+            store = self.table.store
+            follows = "_" if store.layout.has_completion_time else "."
+            self.table.storage.sweep_partial(store.folder, of=f"{time}{follows}")
         _delete_files(self.table, time, partitions, logs_of=None)
         self.pending = self.pending.with_state(State.INFLIGHT)
         with contextlib.suppress(AlreadyExists):
@@ -166,7 +167,7 @@ class InflightService(Attempt):
     def superseded(self) -> bool:
         """Its plan is gone, or a successor has it. Rollbacks are no sign: writers go on beside it."""
         plan = self.table.store.name(self.pending.with_state(State.REQUESTED))
-        return not self.table.refresh().holds(plan) or not self.gate.held
+        return not self.table.refresh().has_file(plan) or not self.gate.held
 
     def fenced(self) -> Fenced:
         return Fenced(
@@ -186,9 +187,10 @@ class InflightService(Attempt):
                 return
             except AlreadyExists:
                 late = left and not self.table.storage.fences and not self.lost()
-                if not late or not names_missing_files(self.table, self.completed):
+                others = self.completed.completed_at(None)
+                if not late or not names_missing_files(self.table, others):
                     raise self.fenced() from None  # the next writer sweeps
-                self.table.store.delete_states([self.completed])
+                self.table.store.delete_states([others])
 
     def _unpublish(self) -> None:
         """As far as it is this one's: a successor may have taken it back, and published its own."""

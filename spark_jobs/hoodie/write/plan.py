@@ -218,7 +218,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         evolution=table_schema.evolution,
         early=EarlyConflictDetection.of(config, timeline),
         flagged=is_flagged(request.derived, shape.merger, shape.schema),
-        changes=ChangeFormat.of(config, shape.schema, avro_text),
+        changes=ChangeFormat.of(config, shape.schema, avro_text, snapshot.slicing.of_writes),
     )
     return WritePlan(
         request=request,

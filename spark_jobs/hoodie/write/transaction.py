@@ -393,7 +393,7 @@ class Transaction:
     ) -> CommitMetadata:
         written = {partition: tuple(group) for partition, group in stats.items()}
         compacted = self.action is Action.COMPACTION
-        if self.action is not Action.REPLACECOMMIT:
+        if not Instant(self.instant, self.action, State.REQUESTED).replaces:
             assert not replaced
             return CommitMetadata(written, compacted, dict(extra), operation)
         groups = {partition: tuple(ids) for partition, ids in (replaced or {}).items()}

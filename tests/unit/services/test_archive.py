@@ -452,10 +452,11 @@ def test_a_large_file_ends_the_row(table: Pair) -> None:
     grow(table, FEW, 3)
     sizes = [item.size for item in LogArchive(STORAGE, folder(table)).files()]
     assert len(sizes) == 3
-    some = LogArchive(STORAGE, folder(table)).small_files(max(sizes) - 1, 3)
-    assert some == []
-    every = LogArchive(STORAGE, folder(table)).small_files(max(sizes), 3)
-    assert [archive_version(item.name) for item in every] == [1, 2, 3]
+    archive = LogArchive(STORAGE, folder(table))
+    assert not archive.is_unmerged(max(sizes) - 1, 3)
+    assert archive.merge(max(sizes) - 1, 3) == []
+    assert archive.is_unmerged(max(sizes), 3)
+    assert list(map(archive_version, archive.merge(max(sizes), 3))) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("phase", full_but({Phase.BEFORE, Phase.DURING}, Phase))

@@ -164,6 +164,7 @@ def as_bytes(keys: Array) -> list[bytes]:
 
 
 _UNDOING = (Action.ROLLBACK, Action.RESTORE)
+_REPLACE = frozenset({Action.REPLACECOMMIT.value, Action.CLUSTERING.value})
 #: (partition path, file id) of file groups; None: all of the table
 Groups = Collection[tuple[str, str]] | None
 
@@ -419,7 +420,7 @@ def _groups_rolled_back(metadata: Metadata) -> Groups:
         rollbacks = [item for group in metadata.rollbacks.values() for item in group]
     groups: set[tuple[str, str]] = set()
     for rollback in rollbacks:
-        if any(instant.action == Action.REPLACECOMMIT.value for instant in rollback.instants):
+        if any(instant.action in _REPLACE for instant in rollback.instants):
             return None  # the file groups that it had replaced are not named
         for partition, done in rollback.partitions.items():
             logs = {**(done.rollback_log_files or {}), **(done.failed_commit_log_files or {})}

@@ -18,7 +18,7 @@ files.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -138,7 +138,7 @@ def facts(target: ServiceTable, timeline: Timeline) -> Facts:
 
 
 def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
-    storage, archive = target.storage, target.table.log_archive
+    storage, archive = target.storage, target.table.written_archive
     with target.transaction(progress) as transaction:
         transaction.claim(repair=False, beside=True)
         with transaction.publishing():
@@ -171,7 +171,7 @@ def _settle_tokens(target: ServiceTable) -> None:
 
 def _write(target: ServiceTable, timeline: Timeline, files: list[Instant], done: _Done) -> None:
     """The archive file, of what is not in the newest one already: a run was killed before it deleted that."""
-    storage, archive = target.storage, target.table.log_archive
+    storage, archive = target.storage, target.table.written_archive
     known = archive.newest()
     left = [instant for instant in files if instant not in known]
     done.num_files = len(files)
@@ -218,7 +218,7 @@ def _archived(target: ServiceTable, timeline: Timeline) -> Callable[[Instant], b
     """The instants whose files a killed run has begun to delete. The archive is read only when the timeline
     has such an instant.
     """
-    known: set[Instant] | None = None
+    known: Collection[Instant] | None = None
 
     def look(instant: Instant) -> bool:
         nonlocal known
@@ -226,7 +226,7 @@ def _archived(target: ServiceTable, timeline: Timeline) -> Callable[[Instant], b
         if any(timeline.has_state(Instant(instant.time, kind, State.REQUESTED)) for kind in actions):
             return False
         if known is None:
-            known = target.table.log_archive.newest()
+            known = target.table.written_archive.newest()
         return instant in known
 
     return look
@@ -244,10 +244,10 @@ def _metadata_compaction(target: ServiceTable) -> InstantTime | None:
 
 def _unmerged(target: ServiceTable) -> bool:
     """Whether archive files have to be merged, or a merge was killed."""
-    archive = target.table.log_archive
-    if archive.has_merge_plan():
+    archive = target.table.written_archive
+    if archive.is_unfinished():
         return True
-    return bool(target.config[MERGE_ENABLED] and archive.small_files(*_merge_limits(target.config)))
+    return bool(target.config[MERGE_ENABLED] and archive.is_unmerged(*_merge_limits(target.config)))
 
 
 def _merge_limits(config: Config) -> tuple[int, int]:

@@ -330,7 +330,7 @@ def needed_slices(timeline: Timeline, storage: Storage) -> Iterator[tuple[Group,
     Raises TableError for a plan that can't be read: what it needs is unknown.
     """
     for instant in timeline.pending():
-        if instant.action is Action.REPLACECOMMIT:
+        if instant.replaces:
             plan = timeline.clustering_plan(instant, storage) or {}
             for group in plan.get("inputGroups") or ():
                 for item in group["slices"] or ():

@@ -118,7 +118,9 @@ def execute(target: ServiceTable, instant: Instant, progress: ProgressCallback) 
         transaction.prepare_metadata_table()
         with contextlib.suppress(AlreadyExists):
             inflight = instant.with_state(State.INFLIGHT)
-            again(partial(begin_instant, target.table.store, inflight, plan.to_bytes()))
+            store = target.table.store
+            data = store.layout.inflight_clean(plan.to_bytes())
+            again(partial(begin_instant, store, inflight, data))
         done = _delete_files(target.table, plan)
         folders = _delete_folders(target, plan)
         partitions = {

@@ -86,8 +86,8 @@ def pending(timeline: Timeline, target: ServiceTable) -> list[Instant]:
     """Clusterings to execute, oldest first. Pending replacecommits of other kinds are writes."""
     return [
         instant
-        for instant in timeline.filter([Action.REPLACECOMMIT], completed=False)
-        if timeline.kind(instant, target.storage) is Kind.CLUSTERING
+        for instant in timeline.pending()
+        if instant.replaces and timeline.kind(instant, target.storage) is Kind.CLUSTERING
     ]
 
 
@@ -265,8 +265,11 @@ class Clustering(RewriteService[ClusteringPlan]):
 
     name = "clustering"
     executed_as = "clustered"
-    requested_as = Action.REPLACECOMMIT
     completes_as = Action.REPLACECOMMIT
+
+    @property
+    def requested_as(self) -> Action:
+        return self.target.table.layout.clustering
 
     def pending(self, timeline: Timeline) -> list[Instant]:
         return pending(timeline, self.target)
@@ -326,7 +329,7 @@ def _files(slices: list[SliceInfo]) -> list[str]:
 
 
 class ClusteringEntry(PlannerEntry):
-    actions = frozenset({Action.REPLACECOMMIT})
+    actions = frozenset({Action.REPLACECOMMIT, Action.CLUSTERING})
 
     def work(self, target: ServiceTable, result: Mapping[str, Any]) -> Work:
         text = f"rewrite {plural(result['num_replaced'], 'file group')} as {result['num_outputs']}"

@@ -94,7 +94,7 @@ def resized(
     rings change one clustering at a time.
     """
     wanted = strategy.candidates(partitions, config)
-    pending = {group[0] for group, instant in busy.items() if instant.action is Action.REPLACECOMMIT}
+    pending = {group[0] for group, instant in busy.items() if instant.replaces}
     rings.load(wanted)
 
     def look(partition: str) -> list[ClusteringGroup]:

@@ -212,7 +212,7 @@ def due(timeline: Timeline, storage: Storage, config: Config) -> Due:
 
 def last_clustering(timeline: Timeline, storage: Storage) -> Instant | None:
     """The newest clustering, in whatever state."""
-    for instant in reversed(timeline.filter([Action.REPLACECOMMIT])):
+    for instant in reversed(timeline.filter([Action.REPLACECOMMIT, Action.CLUSTERING])):
         if timeline.kind(instant, storage) is Kind.CLUSTERING:
             return instant
     return None

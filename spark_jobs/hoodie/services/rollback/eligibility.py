@@ -143,7 +143,7 @@ def _named(table: Table, partition: str) -> Iterator[tuple[tuple[str, str], str]
 
 
 _SHOWN = 5
-_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.REPLACECOMMIT})
+_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.REPLACECOMMIT})
 
 
 @dataclass(frozen=True)
@@ -296,7 +296,7 @@ def _check_completed(target: ServiceTable, timeline: Timeline, instant: Instant)
             later=", ".join(later),
         )
     for plan in later_plans(timeline, target, time):
-        what = "clustering" if plan.action is Action.REPLACECOMMIT else plan.action.value
+        what = "clustering" if plan.replaces else plan.action.value
         raise TableError(
             f"{instant.action.value} {time} can't be rolled back: pending {what} {plan.time} was planned on "
             f"top of it. Carry that out{instead}",

@@ -6,7 +6,7 @@ keeps of an instant's file (format.md 11; Apache Hudi 0.15.0 MetadataConversionU
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -68,6 +68,40 @@ class Archive(Protocol):
 
         `containing`: files without this text may be left out, which is a matter of speed.
         """
+
+
+class WrittenArchive(Archive, Protocol):
+    """An archived timeline as the one process has it that changes it. A kill between any two steps of a
+    change leaves the history as it was before, or as it is after.
+    """
+
+    folder: str
+
+    def newest(self) -> Collection[Instant]:
+        """The instants in the newest file."""
+
+    def append(
+        self, states: Iterable[ArchivedState], batch: int, attempts: int | None = None
+    ) -> tuple[str, int]:
+        """One more file with all states of instants, in their order; its name and size.
+
+        `batch`: states in a block, `attempts`: how many names are tried, where the layout has either. Raises
+        TableError where a file of the timeline is torn, and where no name is free.
+        """
+
+    def is_unmerged(self, limit: int, least: int) -> bool:
+        """Whether files are due to be merged; see `merge`."""
+
+    def is_unfinished(self) -> bool:
+        """Whether a merge is under way, or was killed."""
+
+    def merge(self, limit: int, least: int) -> list[str]:
+        """Make `least` files or more, that are small by the `limit` in bytes, one; the names of what was
+        merged.
+        """
+
+    def recover(self) -> None:
+        """Finish or undo what was killed. The caller keeps other archivers away."""
 
 
 @dataclass(frozen=True)

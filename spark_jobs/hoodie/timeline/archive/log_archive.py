@@ -21,7 +21,7 @@ from hoodie.errors import AlreadyExists, TableError
 from hoodie.format.log_block import BlockType, HeaderKey, LogBlock, encode_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.storage import FileInfo, Storage
-from hoodie.timeline.archive.archive import Archive, ArchivedEntry, ArchivedState, entry_record
+from hoodie.timeline.archive.archive import ArchivedEntry, ArchivedState, WrittenArchive, entry_record
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.models.mapper import AvroFile, avro
 
@@ -70,7 +70,7 @@ class MergePlan(AvroFile):
 
 
 @dataclass(frozen=True)
-class LogArchive(Archive):
+class LogArchive(WrittenArchive):
     """The archive files in `folder`; each question lists them again."""
 
     storage: Storage
@@ -109,18 +109,14 @@ class LogArchive(Archive):
                 files = [other for other in self.files() if other.path not in passed]
 
     def newest(self) -> set[Instant]:
-        """The instants in the newest file, in all their states."""
+        """In all their states."""
         files = self.files()
         return {entry.instant for entry in read_file(self.storage, files[-1].path)} if files else set()
 
     def append(
         self, states: Iterable[ArchivedState], batch: int, attempts: int | None = None
     ) -> tuple[str, int]:
-        """One more file, whole or not at all, with `batch` states in a block; its name and size.
-
-        `attempts`: how many names are tried, None for as many as it takes. Raises TableError where each of
-        them is taken, and where a file of the timeline is torn.
-        """
+        """Whole or not at all. `attempts`: None for as many as it takes."""
         data = encode_archive((entry_record(*state) for state in states), batch)
         for version in itertools.islice(itertools.count(_last_version(self.files()) + 1), attempts):
             name = archive_name(version)
@@ -135,18 +131,15 @@ class LogArchive(Archive):
             path=self.folder,
         )
 
-    def small_files(self, limit: int, least: int) -> list[FileInfo]:
-        """The newest files, oldest first, up to the first one above `limit` bytes; empty when there are fewer
-        than `least`. Only neighbours are merged, so that the files stay in the order of time.
-        """
-        return _small(self.files(), limit, least)
+    def is_unmerged(self, limit: int, least: int) -> bool:
+        return bool(_small(self.files(), limit, least))
 
-    def has_merge_plan(self) -> bool:
-        """Whether a merge is under way, or was killed."""
+    def is_unfinished(self) -> bool:
         return MERGE_PLAN_NAME in self.storage.names(self.folder)
 
     def merge(self, limit: int, least: int) -> list[str]:
-        """Make the small files one, if there are enough (see `small_files`); the names of what was merged.
+        """Make the newest files one, up to the first one above `limit` bytes, if there are enough. Only
+        neighbours are merged, so that the files stay in the order of time.
 
         An archive file is a chain of blocks, so that the merged one is the small ones in their order. The
         order survives a kill: 1. `mergeArchivePlan`, which names the small files and the new one, 2. the new
@@ -167,7 +160,6 @@ class LogArchive(Archive):
         return plan.names
 
     def recover(self) -> None:
-        """Finish or undo a merge that was killed. The caller keeps other archivers away."""
         storage, path = self.storage, self._plan_path
         if not storage.exists(path):
             return

@@ -1,10 +1,13 @@
 """The archived timeline of layout two: an LSM tree of Parquet files (format.md 15.11; Apache Hudi 1.2.0
-LSMTimeline, ArchivedTimelineLoaderV2). It is read here, not written.
+LSMTimeline, LSMTimelineWriter, ArchivedTimelineLoaderV2).
 
 `<min>_<max>_<layer>.parquet` has a row an instant, with the bytes of its completed file and of its plan.
 `manifest_<n>` names the files that count, `_version_` the manifest. A merge of files leaves the older ones
 for readers that are under way, and then deletes them. Archives of upgraded tables are in no order, inside the
 files as well, and the times in the files' names are no bounds there: so neither is relied upon.
+
+Every change makes 1. a Parquet file, 2. the next manifest, which names all files that count, 3. `_version_`,
+anew. A kill leaves what no manifest that counts names, and `recover` deletes it.
 
 Importing this module needs the standard library only; reading instants needs pyarrow.
 """
@@ -21,11 +24,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from hoodie.errors import TableError
 from hoodie.format.names import instant_time
 from hoodie.storage import FileInfo, Storage
-from hoodie.timeline.archive.archive import Archive, ArchivedEntry, entry_record
+from hoodie.timeline.archive.archive import ArchivedEntry, ArchivedState, WrittenArchive, entry_record
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.two import TWO
+from hoodie.timeline.time import InstantTime
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
 _VERSION = "_version_"
@@ -34,6 +39,26 @@ _FILE = re.compile(r"\d+_\d+_\d+\.parquet", re.ASCII)
 _KEY = ("instantTime", "action")
 #: of so many instants the contents are held at once
 _BATCH = 100
+#: so many files of a layer become one of the next (hoodie.timeline.compaction.batch.size)
+_MERGED = 10
+#: readers that are under way have one of the last manifests
+_KEPT_MANIFESTS = 3
+#: actions whose plan is archived
+_PLANNED = frozenset({Action.CLEAN, Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
+_TEXT = ["null", {"type": "string", "avro.java.string": "String"}]
+_AVRO_SCHEMA = {
+    "type": "record",
+    "name": "HoodieLSMTimelineInstant",
+    "namespace": "org.apache.hudi.avro.model",
+    "fields": [
+        *(
+            {"name": name, "type": _TEXT, "default": None}
+            for name in ("instantTime", "completionTime", "action")
+        ),
+        *({"name": name, "type": ["null", "bytes"], "default": None} for name in ("metadata", "plan")),
+        {"name": "version", "type": "int", "default": 1},
+    ],
+}
 _Key = tuple[str, str]
 _Answer = TypeVar("_Answer")
 
@@ -46,12 +71,12 @@ class ArchivedContent:
     plan: bytes | None
 
 
-class LsmArchive(Archive):
+class LsmArchive(WrittenArchive):
     """The archived timeline in `folder`; each question reads the files that count then."""
 
     def __init__(self, storage: Storage, folder: str) -> None:
         self._storage = storage
-        self._folder = folder
+        self._folder = self.folder = folder
 
     def instants(self, after: str | None = None, before: str | None = None) -> list[Instant]:
         """By the time of their request; those that are in several files, once."""
@@ -84,6 +109,107 @@ class LsmArchive(Archive):
         listed = self._storage.list(self._folder)
         return sorted((item for item in listed if item.name in counting), key=lambda item: item.name)
 
+    def newest(self) -> frozenset[Instant]:
+        """Of all files: instants are archived by the time of their requests, whichever file has them."""
+        return frozenset(self.instants())
+
+    def append(
+        self, states: Iterable[ArchivedState], batch: int, attempts: int | None = None
+    ) -> tuple[str, int]:
+        rows = _rows(states)
+        if not rows:
+            return "", 0
+        times = [row["instantTime"] for row in rows]
+        name = f"{min(times)}_{max(times)}_0.parquet"
+        files = dict(self._lengths())
+        if name in files:  # of a run that was killed
+            return name, files[name]
+        return name, self._add(name, _encoded([_table(rows)]), files)
+
+    def is_unmerged(self, limit: int, least: int) -> bool:
+        return self._due(self._lengths()) is not None
+
+    def is_unfinished(self) -> bool:
+        return bool(self._left_over())
+
+    def merge(self, limit: int, least: int) -> list[str]:
+        """Files of one layer become one of the next, as many as Apache Hudi takes; nothing else counts."""
+        merged: list[str] = []
+        while (due := self._due(self._lengths())) is not None:
+            layer, names = due
+            files = dict(self._lengths())
+            tables = [self._ask(name, files[name], _whole) for name in names]
+            bounds = [name.split("_")[:2] for name in names]
+            made = f"{min(low for low, _ in bounds)}_{max(high for _, high in bounds)}_{layer + 1}.parquet"
+            for name in names:
+                del files[name]
+            self._add(made, _encoded(tables), files)
+            merged += names
+        if merged:
+            self._forget(len(merged) // _MERGED)
+        return merged
+
+    def recover(self) -> None:
+        self._storage.delete_many([f"{self._folder}/{name}" for name in self._left_over()])
+
+    def _add(self, name: str, data: bytes, files: dict[str, int]) -> int:
+        """A file beside those that go on to count; its size."""
+        storage, path = self._storage, f"{self._folder}/{name}"
+        storage.delete_many([path])
+        storage.create(path, data)
+        files[name] = len(data)
+        number = max(self._numbers(), default=0)
+        counting = self._counting(number)
+        if counting is not None and counting < number:  # of a run that was killed
+            storage.delete_many([f"{self._folder}/manifest_{number}"])
+            number = counting
+        listed = [{"fileName": each, "fileLen": files[each]} for each in sorted(files)]
+        manifest = json.dumps({"files": listed}, indent=2).encode()
+        storage.create(f"{self._folder}/manifest_{number + 1}", manifest)
+        version = f"{self._folder}/{_VERSION}"
+        storage.delete_many([version])
+        storage.create(version, str(number + 1).encode())
+        return len(data)
+
+    def _due(self, files: Collection[str]) -> tuple[int, list[str]] | None:
+        """A layer with so many files that some of them are due to be merged, and their names."""
+        layers: dict[int, list[str]] = {}
+        for name in sorted(files):
+            layers.setdefault(int(name.removesuffix(".parquet").rpartition("_")[2]), []).append(name)
+        return next(
+            ((layer, names[:_MERGED]) for layer, names in sorted(layers.items()) if len(names) >= _MERGED),
+            None,
+        )
+
+    def _forget(self, merges: int) -> None:
+        """Manifests of the past go, but for the last ones, and files that none of those names."""
+        kept = sorted(self._numbers())[-(_KEPT_MANIFESTS + merges) :]
+        named = set[str]().union(*(self._manifest(number) or {} for number in kept))
+        gone = [f"manifest_{number}" for number in self._numbers() if number not in kept]
+        names = self._storage.names(self._folder)
+        gone += [name for name in names if _FILE.fullmatch(name) and name not in named]
+        self._storage.delete_many([f"{self._folder}/{name}" for name in gone])
+
+    def _left_over(self) -> list[str]:
+        """What killed runs left: files that no manifest names, and a manifest that never counted."""
+        names = self._storage.names(self._folder)
+        numbers = self._numbers()
+        newest = max(numbers, default=0)
+        counting = self._counting(newest)
+        void = {number for number in numbers if counting is not None and number > counting}
+        named = set[str]().union(*(self._manifest(number) or {} for number in numbers if number not in void))
+        found = [name for name in names if _FILE.fullmatch(name) and name not in named]
+        return [*found, *(f"manifest_{number}" for number in sorted(void))]
+
+    def _counting(self, newest: int) -> int | None:
+        """The number of the manifest that counts; None where there is none."""
+        named = self._named()
+        return newest or None if named is None or self._manifest(named) is None else named
+
+    def _numbers(self) -> list[int]:
+        names = self._storage.names(self._folder)
+        return [int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))]
+
     def _lengths(self) -> Mapping[str, int]:
         """The files that count, by name, with their lengths. Raises TableError when no manifest is readable.
 
@@ -94,11 +220,7 @@ class LsmArchive(Archive):
         files = None if named is None else self._manifest(named)
         if files is not None:
             return files
-        numbers = [
-            int(match[1])
-            for name in self._storage.names(self._folder)
-            if (match := _MANIFEST.fullmatch(name))
-        ]
+        numbers = self._numbers()
         for number in sorted(numbers, reverse=True):
             files = self._manifest(number)
             if files is not None:
@@ -172,6 +294,55 @@ def _opened(storage: Storage, path: str, length: int) -> Iterator[pq.ParquetFile
             raise
         except (pa.ArrowException, LookupError, ValueError, OSError, OverflowError, MemoryError) as error:
             raise _damaged(path, str(error)) from None
+
+
+def _rows(states: Iterable[ArchivedState]) -> list[dict[str, Any]]:
+    """A record for each completed instant, with its plan, by the time of the request."""
+    found: dict[tuple[InstantTime, Action], dict[str, Any]] = {}
+    for state, data, changed in states:
+        row = found.setdefault((state.time, state.comparable_action), {"plan": None})
+        if state.completed:
+            row |= {
+                "instantTime": str(state.time),
+                "completionTime": str(state.completion or changed),
+                "action": state.action.value,
+                "metadata": data,
+            }
+        elif state.state is State.REQUESTED and state.action in _PLANNED:
+            row["plan"] = data
+    rows = [row for row in found.values() if "action" in row]
+    return sorted(rows, key=lambda row: row["instantTime"])
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    texts = [pa.field(name, pa.string()) for name in ("instantTime", "completionTime", "action")]
+    contents = [pa.field(name, pa.binary()) for name in ("metadata", "plan")]
+    fields: list[Any] = [*texts, *contents, pa.field("version", pa.int32(), nullable=False)]
+    about: Any = {"parquet.avro.schema": json.dumps(_AVRO_SCHEMA), "writer.model.name": "avro"}
+    return pa.schema(fields, metadata=about)
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_pylist([{**row, "version": 1} for row in rows], schema=_schema())
+
+
+def _whole(file: pq.ParquetFile) -> pa.Table:
+    schema = _schema()
+    return file.read(columns=schema.names).select(schema.names).cast(schema)
+
+
+def _encoded(tables: Sequence[pa.Table]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.concat_tables(tables)
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="gzip", store_schema=False, row_group_size=max(1, table.num_rows))
+    return bytes(sink.getvalue())
 
 
 def _instants_of(file: pq.ParquetFile) -> list[Instant]:

@@ -39,6 +39,7 @@ class LayoutTwo(Layout):
     folder = _FOLDER
     has_completion_time = True
     completes_as = COMPLETES_AS
+    clustering = Action.CLUSTERING
 
     def parse(self, name: str) -> Instant | None:
         time, _, suffix = name.partition(".")
@@ -85,16 +86,22 @@ class LayoutTwo(Layout):
         except TableError as error:
             raise ValueError(error.message) from None
 
+    def inflight_clean(self, plan: bytes) -> bytes:
+        return b""
+
     def content(self, metadata: Metadata) -> bytes:
         if not isinstance(metadata, CommitMetadata):
             return metadata.to_bytes()
         from hoodie.codec.avro import write_record
 
-        return write_record(_model(isinstance(metadata, ReplaceCommitMetadata)), metadata.to_dict())
+        record = metadata.to_dict()
+        extra = {name: text or "" for name, text in metadata.extra_metadata.items()}
+        model = _model(isinstance(metadata, ReplaceCommitMetadata))
+        return write_record(model, {**record, "extraMetadata": extra})
 
 
 def _model(replaces: bool) -> str:
-    return "HoodieReplaceCommitMetadata" if replaces else "HoodieCommitMetadata"
+    return "HoodieReplaceCommitMetadataV8" if replaces else "HoodieCommitMetadataV8"
 
 
 def _rank(instant: Instant) -> tuple[State, str]:

@@ -21,7 +21,6 @@ from hoodie.table.listing import FileListing
 from hoodie.table.partition import is_matched
 from hoodie.table.pending import BusyGroups
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
-from hoodie.timeline.instant import Action
 from hoodie.write.assign.workload import WorkloadProfile
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.settings import OVERWRITE_MODE, PARTITIONS_TO_DELETE, STATIC_PARTITIONS, OverwriteMode
@@ -130,7 +129,7 @@ def check_not_busy(busy: BusyGroups, replaced: Slices) -> None:
     for (partition, file_id), instant in busy.items():
         if partition not in replaced:
             continue
-        what = "clustering" if instant.action is Action.REPLACECOMMIT else instant.action.value
+        what = "clustering" if instant.replaces else instant.action.value
         raise CommitConflict(
             f"partition {partition!r} is to be replaced, and pending {what} {instant.time} works on its file "
             f"group {file_id}. Finish that {what} first, or roll it back, then run this again",

@@ -4,8 +4,8 @@ A change log has what a write does to the rows of a base file that it rewrites (
 is `.<fileId>_<instant>.log.1_<token>.cdc`, in the folder of the new base file. `cdcStats` of that file's
 statistics names it. New file groups and logs have none: readers infer their changes from them.
 
-Log files of a delta commit have blocks of one instant, and statistics as Hudi's. Every write makes a new
-version in the slice and appends to no existing file (format.md 5.5). So a rollback may delete the file.
+Log files of a delta commit have blocks of one instant, and statistics as Hudi's. Every write makes a file of
+its own and appends to no existing one (format.md 5.5, 15.5). So a rollback may delete the file.
 """
 
 from __future__ import annotations
@@ -53,22 +53,24 @@ _RECORD_BYTES = 16
 @dataclass(frozen=True)
 class ChangeFormat:
     """How change logs are written; one for all of a write. Picklable. `columns` are those of the images;
-    `block_bytes` is what the rows of one block may take in memory.
+    `block_bytes` is what the rows of one block may take in memory; `of_writes` is as in Slicing.
     """
 
     mode: LoggingMode
     avro_schema: str
     columns: tuple[str, ...]
     block_bytes: int
+    of_writes: bool
 
     @classmethod
-    def of(cls, config: Config, schema: pa.Schema, avro_schema: str) -> ChangeFormat | None:
+    def of(cls, config: Config, schema: pa.Schema, avro_schema: str, of_writes: bool) -> ChangeFormat | None:
         """None where the table keeps no change data."""
         if not config[CDC_ENABLED]:
             return None
         mode = config[CDC_MODE]
         limit = min(config[LOG_BLOCK_MAX_SIZE], config[MERGE_BUDGET] // _SHARE, MAX_BLOCK_BYTES // 2)
-        return cls(mode, record_schema(mode, avro_schema), tuple(schema.names), max(1, limit))
+        columns = tuple(schema.names)
+        return cls(mode, record_schema(mode, avro_schema), columns, max(1, limit), of_writes)
 
     def records(
         self, op: Op, instant: InstantTime, before: pa.Table | None, after: pa.Table | None
@@ -92,6 +94,11 @@ class ChangeFormat:
         return image.select(list(self.columns)).to_struct_array()
 
 
+def log_marker(of_writes: bool) -> MarkerType:
+    """Of a log file; see Slicing.of_writes."""
+    return MarkerType.CREATE if of_writes else MarkerType.APPEND
+
+
 class ChangeLog:
     """The change log of one base file. It is begun, marker first, once there is a block to write."""
 
@@ -102,8 +109,10 @@ class ChangeLog:
         base_path: str,
         partition: str,
         base_name: BaseFileName,
+        marker: MarkerType,
     ) -> None:
         self._format = format_
+        self._marker = marker
         self._storage = storage
         self._base_path = base_path
         self._instant = base_name.instant
@@ -161,7 +170,7 @@ class ChangeLog:
         self._held, self._count, self._bytes = [], 0, 0
 
     def _begin(self) -> LogFileWriter:
-        marker = Marker(self._relative, MarkerType.APPEND)
+        marker = Marker(self._relative, self._marker)
         create_marker(self._storage, self._base_path, self._instant, marker)
         return LogFileWriter(self._storage.output(join(self._base_path, self._relative)))
 
@@ -214,8 +223,13 @@ class LogFiles:
         name: LogFileName,
         slice_: FileSlice,
         format_: LogFormat,
+        of_writes: bool,
+        whole: bool,
     ) -> None:
+        """`whole`: statistics name all of the slice, as the change data of a table is found by them."""
         self._storage = storage
+        self._marker = log_marker(of_writes)
+        self._alone = of_writes and not whole
         self._base_path = base_path
         self._instant = instant
         self._slice = slice_
@@ -230,9 +244,9 @@ class LogFiles:
         self._stats: list[WriteStat] = []
         self._ranges = None if format_.ranges_of is None else LogRanges(format_.ranges_of or None)
         begun = slice_.base is not None and slice_.base.instant == slice_.instant
-        self._base = slice_.base.name if slice_.base and begun else ""
+        self._base = slice_.base.name if slice_.base and begun and not self._alone else ""
         #: as Apache Hudi lists them: what was there, newest first, then what is new
-        self._names = [log.name for log in reversed(slice_.own_logs)]
+        self._names = [] if self._alone else [log.name for log in reversed(slice_.own_logs)]
 
     def append(
         self, kind: BlockType, content: Sequence[Buffer] | Buffer, rows: pa.Table, *, deletes: int = 0
@@ -264,7 +278,8 @@ class LogFiles:
             name = str(self._name)
             relative = join(self._slice.partition, name)
             path = join(self._base_path, relative)
-            create_marker(self._storage, self._base_path, self._instant, Marker(relative, MarkerType.APPEND))
+            marker = Marker(relative, self._marker)
+            create_marker(self._storage, self._base_path, self._instant, marker)
             try:
                 output = self._storage.output(path, exclusive=True)
             except AlreadyExists:
@@ -281,7 +296,7 @@ class LogFiles:
                 file_id=self._slice.file_id,
                 path=join(self._slice.partition, self._names[-1]),
                 partition_path=self._slice.partition,
-                prev_commit=str(self._slice.instant),
+                prev_commit=str(self._instant if self._alone else self._slice.instant),
                 num_writes=self._updates,
                 num_update_writes=self._updates,
                 num_deletes=self._deletes,
@@ -290,7 +305,7 @@ class LogFiles:
                 log_version=self._name.version,
                 log_offset=0,
                 base_file=self._base,
-                log_files=tuple(self._names),
+                log_files=tuple(self._names[-1:] if self._alone else self._names),
                 extra={"recordsStats": {"val": None}},
                 column_stats=() if self._ranges is None else self._ranges.take(),
             )

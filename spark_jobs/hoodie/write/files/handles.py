@@ -49,7 +49,7 @@ from hoodie.timeline.commit import NO_COMMIT, WriteStat
 from hoodie.timeline.time import InstantTime
 from hoodie.write.context import LEADING, FileContext, WriteContext
 from hoodie.write.files.append import Append, filtered
-from hoodie.write.files.cdc import ChangeFormat, ChangeLog, LogFiles
+from hoodie.write.files.cdc import ChangeFormat, ChangeLog, LogFiles, log_marker
 from hoodie.write.files.late_records import judge, places_in
 
 #: stored rows move to a new group when their file passes the maximum by this factor: files that just touch
@@ -82,7 +82,10 @@ class OutputFile:
         summary: KeySummary,
         first_number: int,
         changes: ChangeFormat | None = None,
+        names_base: bool = False,
     ) -> None:
+        """`names_base`: the statistics name the file that this one replaces."""
+        self._names_base = names_base
         name = BaseFileName(file_id, task.token, instant)
         self.name = str(name)
         self.file_id = file_id
@@ -102,7 +105,8 @@ class OutputFile:
         self._first_number = first_number
         self._changes: ChangeLog | None = None
         if changes is not None:
-            self._changes = ChangeLog(changes, storage, context.base_path, partition, name)
+            marker = log_marker(changes.of_writes)
+            self._changes = ChangeLog(changes, storage, context.base_path, partition, name, marker)
 
     @property
     def rows(self) -> int:
@@ -165,6 +169,7 @@ class OutputFile:
             cdc_stats=self._close_changes(deletes_keys),
             partition_path=self.partition,
             prev_commit=str(self._base.instant) if self._base else NO_COMMIT,
+            extra={"prevBaseFile": self._base.name} if self._base and self._names_base else {},
             num_writes=self.rows,
             num_inserts=counts.inserts,
             num_update_writes=counts.updates,
@@ -278,8 +283,18 @@ class Handles:
         context = self.context
         assert context.logs is not None
         self._detect(slice_.partition, slice_.file_id)
-        name = slice_.new_log(context.snapshot.slicing, self.instant, self.task.token)
-        logs = LogFiles(self.storage, context.base_path, self.instant, name, slice_, context.logs)
+        slicing = context.snapshot.slicing
+        name = slice_.new_log(slicing, self.instant, self.task.token)
+        logs = LogFiles(
+            self.storage,
+            context.base_path,
+            self.instant,
+            name,
+            slice_,
+            context.logs,
+            slicing.of_writes,
+            whole=context.changes is not None,
+        )
         self._output = logs
         work = Append(context, self.instant, self.task.partition, slice_, logs, self.rows)
         verdicts = judge(context, self.storage, slice_, parts)
@@ -343,6 +358,7 @@ class Handles:
             summary=summary,
             first_number=self.rows,
             changes=changes,
+            names_base=self.context.snapshot.slicing.of_writes,
         )
         self._output = output
         return output

@@ -89,7 +89,7 @@ class HashRings(CommitParticipant):
 
     def prepare(self, commit: Commit) -> None:
         for info in commit.rolled_back:
-            if info.action == Action.REPLACECOMMIT.value:
+            if info.action in (Action.REPLACECOMMIT.value, Action.CLUSTERING.value):
                 _forget(commit.table, info.time)
         metadata, table = commit.metadata, commit.table
         if not isinstance(metadata, CommitMetadata) or not self._ringed(table):

@@ -236,6 +236,8 @@ class MetadataTableUpdate(MetadataTableParticipant):
             commit=commit,
             deleted=_deleted(data, commit),
         )
+        if _follows_by_rollback(data, commit) and not any(changed.deleted.values()):
+            return
         under_way = indexes_under_way(data)
         check_under_way(data, under_way)
         names = {*data.properties.metadata_partitions, *under_way}
@@ -327,6 +329,11 @@ def _check_not_done(commit: Commit) -> None:
     if isinstance(commit.metadata, CleanMetadata) and store.exists(commit.instant):
         path = store.path(commit.instant)
         raise AlreadyExists(f"{path} is there already", path=path)
+
+
+def _follows_by_rollback(data: Table, commit: Commit) -> bool:
+    """Is all that the instant changes that another one's deltacommit is rolled back, as `undo` has done."""
+    return data.layout.has_completion_time and isinstance(commit.metadata, RollbackMetadata)
 
 
 def _opened(table: Table) -> Table:

@@ -53,7 +53,7 @@ from hoodie.write.commit import Commits
 from hoodie.write.rollback.unreported_files import files_of
 
 #: actions whose plan outlives a rollback
-_PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION})
+_PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING})
 
 
 @dataclass(frozen=True)
@@ -359,7 +359,7 @@ def _is_clustering(timeline: Timeline, storage: Storage, instant: Instant) -> bo
 
 
 def _plans_clustering(table: Table, instant: Instant) -> bool:
-    if instant.action is not Action.REPLACECOMMIT:
+    if not instant.replaces:
         return False
     return table.store.clustering_plan(instant) is not None
 

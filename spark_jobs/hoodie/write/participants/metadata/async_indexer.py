@@ -65,7 +65,9 @@ class AsyncIndexer:
         with self._reading():
             groups = {kept.partition: kept.file_groups(making, files) for kept in self._wanted}
         for partition, count in groups.items():
-            self._spools[partition] = self._stack.enter_context(RecordSpool(count, making.room))
+            self._spools[partition] = self._stack.enter_context(
+                RecordSpool(count, making.room, version=making.data.layout.version)
+            )
         with self._reading():
             fill_all(making, self._wanted, files, self._spools)
 
@@ -83,7 +85,8 @@ class AsyncIndexer:
         new = {path: dict.fromkeys(names, 0) for path, names in then.lacks(now).items()}
         fill_from_footers(now.making, wanted, listed(new), spools)
         if Partition.FILES.value not in ready:
-            spool = self._stack.enter_context(RecordSpool(1, now.making.room))
+            version = now.making.data.layout.version
+            spool = self._stack.enter_context(RecordSpool(1, now.making.room, version=version))
             for records in FilesPartition().initial(now.making, now.files):
                 spool.add(records)
             spools = {Partition.FILES: spool, **spools}

@@ -44,6 +44,8 @@ class ColumnStatsPartition(MetadataPartition):
     def unfollowed(self, data: Table, config: Config) -> str:
         if data.properties.get(BOOTSTRAP_BASE_PATH):
             return "the table was bootstrapped, and its base files may lack the columns of their rows"
+        if data.layout.has_completion_time:
+            return "the statistics of this table version are not written here yet"
         return ""
 
     def file_groups(self, making: Making, files: Files) -> int:
