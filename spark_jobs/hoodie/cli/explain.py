@@ -61,6 +61,9 @@ def read_summary(result: dict[str, Any]) -> str:
     for step in result["steps"]:
         files, left = files - step["files"], left - step["bytes"]
         rows.append([step["step"], f"{step['files']:,}", size(step["bytes"]), f"{files:,}", size(left)])
+    unused = [
+        f"  {item['index']} is not used: {item['reason']}" for item in result["indexes"] if item["reason"]
+    ]
     groups = ""
     if result["row_groups"]:
         groups = f"; {result['read_row_groups']:,} of {plural(result['row_groups'], 'row group')}"
@@ -71,6 +74,7 @@ def read_summary(result: dict[str, Any]) -> str:
             f"  {plural(result['read_files'], 'file')} in "
             f"{plural(result['read_partitions'], 'partition')} of {result['partitions']:,} to be read"
             f"{groups}",
+            *unused,
         ]
     )
 

@@ -26,7 +26,12 @@ def column_key(column: str) -> str:
 def file_key(partition: str, name: str) -> str:
     """Of a file's bloom filter."""
     digest = hashlib.md5(name.encode(), usedforsecurity=False).digest()
-    return _name_key(partition or NOT_PARTITIONED) + b64encode(digest).decode()
+    return partition_key(partition) + b64encode(digest).decode()
+
+
+def partition_key(partition: str) -> str:
+    """Of a partition, which follows the `column_key` of a column's statistics in it."""
+    return _name_key(partition or NOT_PARTITIONED)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -47,9 +47,10 @@ def is_current(schema_text: str, wanted: str) -> bool:
 
 def check_columns(rows: pa.Table, columns: Iterable[str]) -> None:
     """Raises TableError for columns of other types than those of `record_schema`. Other releases may have
-    more fields in them.
+    more fields in them, and more columns.
     """
-    for name in columns:
+    known = frozenset(field.name for field in parse_text(record_schema()).fields)
+    for name in known.intersection(columns):
         found = rows.schema.field(name).type
         if not _fits(found, column_type(name)):
             raise TableError(

@@ -9,23 +9,21 @@ from __future__ import annotations
 import contextlib
 import enum
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import pc
-from hoodie.config.versions import LayoutVersion
 from hoodie.errors import InputError, TableError
 from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_records import KEY_FIELD, decode_rows, field_names, schema_of
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import Find, find_rows, read_delete_block
 from hoodie.format.meta_fields import META_COLUMNS
-from hoodie.format.names import HFILE
+from hoodie.format.names import HFILE, relative_path
 from hoodie.metadata.instants import instants_of
 from hoodie.metadata.keys import file_groups
 from hoodie.metadata.missing_log_blocks import check_no_lost_blocks
@@ -39,8 +37,10 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.timeline.time import NO_TIME, InstantTime
 
-#: a file group of a record index of all partitions
+#: a file group of a record index of all partitions, and one of a partition, whose name is escaped
 _OF_ALL = re.compile(r"record-index-\d{4,}-0", re.ASCII)
+_OF_ONE = re.compile(r"record-index-([^-]*)-\d{4,}-0", re.ASCII)
+_ESCAPED = re.compile(r"%([0-7][0-9A-Fa-f])")
 _THREADS = 8
 #: bytes of a base file that is kept
 _SMALL_BASE = 1 << 20
@@ -48,12 +48,30 @@ _Content: TypeAlias = "tuple[Entry, bytes]"
 
 
 class Partition(str, enum.Enum):
-    """Indexes, by the folders of the metadata table."""
+    """Indexes that are read and written, by the folders of the metadata table."""
 
     FILES = "files"
     COLUMN_STATS = "column_stats"
     BLOOM_FILTERS = "bloom_filters"
     RECORD_INDEX = "record_index"
+
+
+#: indexes of versions 8 and 9 that are only read (format.md 15.12); of the last two there may be several
+PARTITION_STATS = "partition_stats"
+SECONDARY_INDEX, EXPRESSION_INDEX = "secondary_index_", "expr_index_"
+
+
+def by_keys(keys: Iterable[str]) -> Find:
+    """An iterable, or an array of texts."""
+    texts: Any = keys if isinstance(keys, pa.Array) else pa.array(list(keys), pa.string())
+    wanted: Any = texts.cast(pa.binary())
+    return lambda reader: reader.get(wanted)
+
+
+def by_prefixes(prefixes: Any) -> Find:
+    """An array of texts with which keys begin."""
+    wanted = [text.encode() for text in prefixes.to_pylist()]
+    return lambda reader: reader.get_prefixes(wanted)
 
 
 class MetadataTable:
@@ -112,37 +130,55 @@ class MetadataTable:
                 version=number,
             )
         files, own = table.view, table.timeline
-        if data.layout.version is not LayoutVersion.ONE:
-            partitions = partitions & {item.value for item in Partition}
         instants = instants_of(data.layout)
         blocks = instants.shown_blocks(timeline, own, files, storage)
         lacks = instants.lacking(timeline, own, storage)
         newest = _written(own, storage)
         return cls(storage, table.listing(), files, blocks, own, partitions, lacks, newest)
 
-    def slices(self, partition: Partition) -> list[FileSlice]:
+    def slices(self, partition: str) -> list[FileSlice]:
         """The latest slice of each file group, by number.
 
         Raises TableError where readers may not take the partition, and where files are missing that show as
         gaps: all of them, a base file that a compaction made, a log file between others, a file of the last
         commit.
         """
-        if partition.value not in self.partitions:
+        found = self._slices(partition)
+        if partition == Partition.RECORD_INDEX and not all(_OF_ALL.fullmatch(item.file_id) for item in found):
             raise TableError(
-                f"the metadata table has no partition {partition.value} that readers may use",
-                partition=partition.value,
+                "its record index is one of each partition, which only queries use",
+                partition=_folder(partition),
             )
-        found = merged_slices(self._files, self._listing.files, partition.value, HFILE)
-        if partition is Partition.RECORD_INDEX and not all(_OF_ALL.fullmatch(item.file_id) for item in found):
+        return found
+
+    def record_index_slices(self) -> dict[str | None, list[FileSlice]]:
+        """Those of the record index by the partition of the table whose keys they have; None: of all. Raises
+        as `slices`, and TableError for file groups of both kinds, or of another name.
+        """
+        found: dict[str | None, list[FileSlice]] = {}
+        for item in self._slices(Partition.RECORD_INDEX):
+            of_one = _OF_ONE.fullmatch(item.file_id)
+            if of_one is None and not _OF_ALL.fullmatch(item.file_id):
+                raise TableError(
+                    f"the record index has a file group {item.file_id!r}, which is not known here",
+                    file_id=item.file_id,
+                )
+            found.setdefault(None if of_one is None else _unescaped(of_one[1]), []).append(item)
+        if None in found and len(found) > 1:
+            raise TableError("the record index has file groups of all partitions and of single ones")
+        return found
+
+    def _slices(self, partition: str) -> list[FileSlice]:
+        folder = _folder(partition)
+        if folder not in self.partitions:
             raise TableError(
-                "its record index is one of each partition, which is not looked up here",
-                partition=partition.value,
+                f"the metadata table has no partition {folder} that readers may use", partition=folder
             )
-        gap = self._gap(found, self._newest.get(partition.value, frozenset()))
+        relative_path(folder, "a partition of the metadata table")
+        found = merged_slices(self._files, self._listing.files, folder, HFILE)
+        gap = self._gap(found, self._newest.get(folder, frozenset()))
         if gap:
-            raise TableError(
-                f"partition {partition.value} of the metadata table lacks {gap}", partition=partition.value
-            )
+            raise TableError(f"partition {folder} of the metadata table lacks {gap}", partition=folder)
         return found
 
     def _gap(self, slices: Sequence[FileSlice], newest: frozenset[str]) -> str:
@@ -191,23 +227,39 @@ class MetadataTable:
             kept = self._kept[item] = list(found)
         return kept
 
-    def look_up(self, partition: Partition, keys: Any, columns: Sequence[str]) -> list[pa.Table]:
+    def look_up(self, partition: str, keys: Any, columns: Sequence[str]) -> list[pa.Table]:
         """`records` of each file group that can have some of the keys, side by side; no empty ones.
 
         Raises as `slices` and `records`.
         """
-        slices = self.slices(partition)
-        if not len(keys):
-            return []
-        wanted = pc.unique(keys)
-        groups = file_groups(wanted, len(slices))
+        return self.look_up_in([self.slices(partition)], keys, columns)
 
-        def look(number: int) -> pa.Table:
-            mine = wanted.filter(pa.array(groups == number))
-            return self.records(slices[number], by_keys(mine), columns)
+    def look_up_in(
+        self,
+        groups: Iterable[Sequence[FileSlice]],
+        keys: Any,
+        columns: Sequence[str],
+        find: Callable[[Any], Find] = by_keys,
+        hashed: bool = True,
+    ) -> list[pa.Table]:
+        """As `look_up`, in sets of file groups, each of which has the keys distributed among its own. `find`
+        makes the look-up in a file of the keys of a file group. `hashed`: the hash of a key says which file
+        group can have it, else each can.
+        """
+        wanted = pc.unique(keys)
+        asked: list[tuple[FileSlice, Any]] = []
+        for slices in groups if len(wanted) else ():
+            numbers = file_groups(wanted, len(slices)) if hashed else None
+            for number, item in enumerate(slices):
+                mine = wanted if numbers is None else wanted.filter(pa.array(numbers == number))
+                if len(mine):
+                    asked.append((item, mine))
+
+        def look(one: tuple[FileSlice, Any]) -> pa.Table:
+            return self.records(one[0], find(one[1]), columns)
 
         with ThreadPoolExecutor(_THREADS) as pool:
-            return [rows for rows in pool.map(look, np.unique(groups).tolist()) if rows.num_rows]
+            return [rows for rows in pool.map(look, asked) if rows.num_rows]
 
     def _base(self, item: FileSlice, find: Find, names: Sequence[str]) -> Iterator[pa.Table]:
         if item.base is not None:
@@ -228,6 +280,15 @@ class MetadataTable:
         return HFileReader.of_bytes(data, base.path)
 
 
+def _folder(partition: str) -> str:
+    return partition.value if isinstance(partition, Partition) else partition
+
+
+def _unescaped(name: str) -> str:
+    """A partition's path, as Apache Hudi escapes it in a file id: ASCII alone, by two digits."""
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), name)
+
+
 def _written(timeline: Timeline, storage: Storage) -> dict[str, frozenset[str]]:
     """The names of the files that the last commit of a metadata table wrote, by partition."""
     last = timeline.last_commit
@@ -238,13 +299,6 @@ def _written(timeline: Timeline, storage: Storage) -> dict[str, frozenset[str]]:
         partition: frozenset(stat.file_name for stat in group if stat.path)
         for partition, group in stats.items()
     }
-
-
-def by_keys(keys: Iterable[str]) -> Find:
-    """An iterable, or an array of texts."""
-    texts: Any = keys if isinstance(keys, pa.Array) else pa.array(list(keys), pa.string())
-    wanted: Any = texts.cast(pa.binary())
-    return lambda reader: reader.get(wanted)
 
 
 def _with_meta(rows: pa.Table, names: Sequence[str]) -> pa.Table:

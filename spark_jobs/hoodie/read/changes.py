@@ -20,6 +20,7 @@ from hoodie.format.cdc import COLUMNS, LOGGING_MODE, LoggingMode
 from hoodie.format.meta_fields import without_meta
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.log_merger import check_mergeable, table_merger
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.query import Query, QueryType
 from hoodie.read.readable_range import (
@@ -37,7 +38,7 @@ from hoodie.read.settings import (
     SPILL_PATH,
     IncrementalFormat,
 )
-from hoodie.read.table_view import check_mergeable, chosen, read_schema, table_merger
+from hoodie.read.table_view import chosen, read_schema
 from hoodie.storage import FileInfo
 from hoodie.table import properties
 from hoodie.table.features import keeps_changes

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from hoodie.config.key import Config
 from hoodie.format.base_file import BaseFileReader
+from hoodie.metadata.table import PARTITION_STATS as STATS_OF_PARTITIONS
 from hoodie.read.binding import Predicate
 from hoodie.read.pruning import asks_files, row_groups
 from hoodie.read.query import Query
@@ -20,7 +21,7 @@ from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.view import FileSlice
 
-PARTITIONS, PARQUET = "partitions", "parquet statistics"
+PARTITIONS, PARTITION_STATS, PARQUET = "partitions", "partition stats", "parquet statistics"
 _THREADS = 8
 
 
@@ -34,13 +35,25 @@ class ReadStep:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReadIndex:
+    """An index that the table's metadata table has. reason: why the query does without it, "" where it is
+    used.
+    """
+
+    index: str
+    used: bool
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReadExplanation:
     """What a query would read.
 
     partitions, files, bytes: what it would read without a predicate; base and log files. steps: what was
     ruled out, in their order. read_partitions, read_files, read_bytes: what is left. row_groups: of the base
     files without logs that are left after the other steps; read_row_groups: those whose statistics leave
-    them. metadata_table: whether the table's metadata table said which files there are.
+    them. metadata_table: whether the table's metadata table said which files there are; indexes: what became
+    of its indexes.
     """
 
     table: str
@@ -52,6 +65,7 @@ class ReadExplanation:
     files: int
     bytes: int
     steps: list[ReadStep]
+    indexes: list[ReadIndex]
     read_partitions: int
     read_files: int
     read_bytes: int
@@ -74,9 +88,11 @@ def explain(
     everything = TableView.load(table, query, config)
     view = everything if predicate is None else TableView.load(table, query, config, predicate)
     left, groups, read_groups = _by_statistics(view, table.storage)
-    seen = [*view.slices, *(item for step in view.steps for item in step.dropped)]
+    by_stats = [item for item in everything.slices if item.partition in view.left_out]
+    seen = [*view.slices, *by_stats, *(item for step in view.steps for item in step.dropped)]
     steps = [
         _step(PARTITIONS, everything.slices, seen),
+        *([_step(PARTITION_STATS, by_stats)] if _uses_partition_stats(view) else []),
         *(_step(step.name, step.dropped) for step in view.steps),
         _step(PARQUET, view.slices, left),
     ]
@@ -92,6 +108,7 @@ def explain(
         files=files,
         bytes=size,
         steps=steps,
+        indexes=[ReadIndex(index=use.index, used=use.used, reason=use.reason) for use in view.indexes],
         read_partitions=len({item.partition for item in left}),
         read_files=read_files,
         read_bytes=read_size,
@@ -99,6 +116,10 @@ def explain(
         read_row_groups=read_groups,
         duration_s=round(time.monotonic() - begun, 3),
     )
+
+
+def _uses_partition_stats(view: TableView) -> bool:
+    return any(use.index == STATS_OF_PARTITIONS and use.used for use in view.indexes)
 
 
 def _step(name: str, before: Collection[FileSlice], left: Collection[FileSlice] = ()) -> ReadStep:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from hoodie.read.predicate import Step
@@ -140,5 +140,6 @@ def _text_as_whole(bits: int, text: Any) -> int:
     return whole_of_text(text, bits)
 
 
+@lru_cache(maxsize=1024)
 def substring(start: int, length: int | None) -> Step:
     return Step(partial(_substring, start, length), monotone=start == 1)

@@ -15,11 +15,12 @@ from hoodie.errors import ConfigError, HoodieError
 from hoodie.format.meta_fields import without_meta
 from hoodie.read.arrow import view_batches
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.log_merger import table_merger
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.read.spark import view_frame
 from hoodie.read.spill import SpillFolder
-from hoodie.read.table_view import TableView, table_merger
+from hoodie.read.table_view import TableView
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing

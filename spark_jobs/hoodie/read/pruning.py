@@ -200,6 +200,11 @@ def file_fields(node: Node, path_columns: PathColumns) -> dict[Path, Field]:
     return {path: field for path, field in fields_of(node).items() if path not in in_paths}
 
 
+def partition_lookup(path_columns: PathColumns, partition: str, more: Mapping[Path, Bounds]) -> Lookup:
+    """What is known of all rows of a partition: `more`, and the values of its path."""
+    return _lookup({**more, **_values(path_columns, partition)})
+
+
 def _values(path_columns: PathColumns, partition: str) -> dict[tuple[str, ...], Bounds]:
     values = path_columns.values(partition)
     known: dict[tuple[str, ...], Bounds] = {(name,): Bounds.of(value) for name, value in values.items()}

@@ -1,258 +1,47 @@
 """File slices without rows of an answer, found before a file is opened.
 
-- The order of the steps: commit times, then the metadata table with the statistics of columns, the bloom
-  filters of keys of base files without logs, and the record index. A predicate may name the record keys of
-  the answer.
-- A step that has no answer leaves slices in.
-- A row of a slice has values of its files only. So bounds of a column in all of them bound it in the slice.
-  A file without statistics bounds nothing.
-
-Statistics that this package wrote are certain (`ColumnStats.true`). Those of Apache Hudi are not always:
-
-- A row group without least and greatest value of a column has no part in those of its file, or that of a
-  zero: of floats if one is NaN (apache/hudi#18754), and of texts if one is long.
-- If all values of a file count as nulls, the file may have had no statistics. Numbers are zero then.
-- Days before 1582-10-15 and times before 1900 may follow another calendar, and points in time the file's own
-  unit.
-- Texts are compared by UTF-16 units if records of log files are merged, and may end with half a character.
+- The order of the steps: commit times, then the metadata table with the statistics of columns, indexes of
+  expressions, the bloom filters of keys of base files without logs, the record index, and secondary indexes.
+  A predicate may name the record keys of the answer.
+- A step that has no answer leaves slices in. An index that a query does without has a reason.
+- A secondary index says which record keys have a value, and the record index where these are. Both are of the
+  latest state.
 """
 
 from __future__ import annotations
 
-import datetime as dt
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
-from typing import Any, TypeAlias
+from functools import cached_property, partial
+from typing import TypeAlias
 
 import pyarrow as pa
 
+from hoodie.config.versions import LayoutVersion
+from hoodie.errors import TableError
 from hoodie.format.bloom import KeyHashes
-from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge import keeps_values
+from hoodie.metadata.index_definitions import V1, V2, IndexDefinition, index_definitions
 from hoodie.metadata.partitions.bloom_filters import bloom_filters
-from hoodie.metadata.partitions.column_ranges import text_bounds
-from hoodie.metadata.partitions.column_stats import ColumnStats, File, column_stats
-from hoodie.metadata.partitions.record_index import locate
+from hoodie.metadata.partitions.record_index import locate_in
+from hoodie.metadata.partitions.secondary_index import record_keys
 from hoodie.metadata.queries import MetadataTableUnavailable, ignored, using
-from hoodie.metadata.table import MetadataTable, Partition
-from hoodie.read.bounds import EMPTY, UNKNOWN, Bounds, comparable
+from hoodie.metadata.table import (
+    EXPRESSION_INDEX,
+    PARTITION_STATS,
+    SECONDARY_INDEX,
+    MetadataTable,
+    Partition,
+)
+from hoodie.read.candidate_keys import candidate_keys, texts_of, values_of
+from hoodie.read.column_bounds import result_bounds, slice_bounds
+from hoodie.read.expression_index import FILTERS, RESULT, Indexed, Unusable, indexed
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
-from hoodie.read.predicate import (
-    TRUE,
-    And,
-    Answers,
-    Comparison,
-    Constant,
-    Field,
-    In,
-    Literal,
-    Node,
-    Or,
-    Path,
-)
-from hoodie.read.pruning import fields_of, file_fields, possible_slices
+from hoodie.read.predicate import ANY, Node
+from hoodie.read.pruning import file_fields, possible_slices
 from hoodie.table.handle import Table
-from hoodie.table.properties import TableProperties
 from hoodie.table.view import FileSlice
-
-#: key generators whose record keys are the texts of the key's one field; of the first group later releases
-#: put its name before
-_PLAIN = re.compile(r"\.(?:(Complex)|Simple|Non[pP]artitioned|TimestampBased)(?:Avro)?KeyGenerator$")
-
-
-def candidate_keys(node: Node, props: TableProperties) -> frozenset[str] | None:
-    """Every row for which the bound tree is true has one of these record keys; None: any."""
-    found = _values(node, (RECORD_KEY,))
-    keys = None if found is None else frozenset(map(str, found))
-    plain = _PLAIN.search(props.keygenerator_class or "")
-    if len(props.record_key_fields) != 1 or plain is None:
-        return keys
-    (name,) = props.record_key_fields
-    field = fields_of(node).get((name,))
-    if field is None or not (pa.types.is_string(field.type) or pa.types.is_integer(field.type)):
-        return keys
-    values = _values(node, (name,))
-    if values is None or "" in values:  # some generators have another text for the empty one
-        return keys
-    texts = [str(int(value)) for value in values if not isinstance(value, str) and value == int(value)]
-    texts += [value for value in values if isinstance(value, str)]
-    if plain[1]:
-        texts += [f"{name}:{text}" for text in texts]
-    return frozenset(texts) if keys is None else keys & frozenset(texts)
-
-
-def _values(node: Node, path: Path) -> frozenset[Any] | None:
-    """The values of the column in rows for which the tree is true; None: any."""
-    if isinstance(node, Constant):
-        return None if node.answers & TRUE else frozenset()
-    if isinstance(node, And):
-        found = [values for term in node.terms if (values := _values(term, path)) is not None]
-        return frozenset.intersection(*found) if found else None
-    if isinstance(node, Or):
-        every = [_values(term, path) for term in node.terms]
-        known = [values for values in every if values is not None]
-        return frozenset().union(*known) if len(known) == len(every) else None
-    if isinstance(node, Answers):
-        return _values(node.term, path) if node.among == TRUE else None
-    if isinstance(node, Comparison):
-        named = isinstance(node.left, Field) and node.left.path == path and node.sign in ("=", "<=>")
-        return frozenset([node.right.value]) if named and isinstance(node.right, Literal) else None
-    if isinstance(node, In):
-        return node.members if isinstance(node.value, Field) and node.value.path == path else None
-    return None
-
-
-#: rows of which Apache Hudi's Parquet writer makes one row group
-_ONE_GROUP = 100
-#: bytes of a text that Parquet writers may leave out of statistics (parquet-java adds up the two)
-_LONG = 2048
-_GREGORIAN = (dt.date(1582, 10, 15) - dt.date(1970, 1, 1)).days
-#: microseconds of 1900: times before were counted by another calendar
-_OLDEST = -2_208_988_800_000_000
-#: smaller numbers are microseconds of the years around 1970, or milliseconds of any time
-_MILLIS = 10**14
-_SCALE, _EXACT = -15, Context(prec=100)
-_Ends: TypeAlias = tuple[Any, Any]
-
-
-def slice_bounds(
-    metadata: MetadataTable, fields: Mapping[Path, Field], slices: Sequence[FileSlice]
-) -> list[dict[Path, Bounds]]:
-    """Of each slice what is known of some columns. Raises as `column_stats`."""
-    fields = {path: field for path, field in fields.items() if _known_type(field.type)}
-    if not fields:
-        return [{} for _ in slices]
-    names = {path: ".".join(path) for path in fields}
-    stored = [_files(item) for item in slices]
-    found = column_stats(metadata, names.values(), [file for files in stored for file, _ in files])
-
-    def bounds(files: Sequence[tuple[File, bool]], path: Path) -> Bounds:
-        joined: Bounds | None = None
-        for file, log in files:
-            stats = found.get((file, names[path]))
-            if stats is None:
-                return UNKNOWN
-            for item in stats:
-                one = bounds_of_stats(item, fields[path].type, log)
-                joined = one if joined is None else joined.joined(one)
-        return joined or UNKNOWN
-
-    return [{path: bounds(files, path) for path in fields} for files in stored]
-
-
-def bounds_of_stats(stats: ColumnStats, kind: pa.DataType, log: bool) -> Bounds:
-    """Those of a column of a type in a base file or, by one commit at least, in a log file."""
-    if stats.values == 0:
-        return EMPTY
-    nulls, floating = stats.nulls is None or stats.nulls != 0, pa.types.is_floating(kind)
-    unknown = Bounds(nulls=nulls, nan=floating)
-    if stats.low is None or stats.high is None:
-        return unknown
-    if not (log or stats.true or _is_whole(stats, kind)):
-        return unknown
-    low, high = _ends(stats, kind, log)
-    if low is not None and high is not None and high < low:
-        return unknown
-    return Bounds(low, high, nulls=nulls, nan=floating)
-
-
-def _is_whole(stats: ColumnStats, kind: pa.DataType) -> bool:
-    """Did every row group have a part in the bounds of a base file that Apache Hudi wrote?"""
-    if pa.types.is_floating(kind) or stats.nulls == stats.values:
-        return False
-    one_group = stats.values is not None and stats.values <= _ONE_GROUP
-    return one_group or not pa.types.is_string(kind) or _is_short(stats)
-
-
-def _is_short(stats: ColumnStats) -> bool:
-    """Has no text of the column a length that makes a row group's statistics lack it."""
-    return stats.nulls == 0 and stats.size is not None and 0 < stats.size < _LONG
-
-
-def _files(item: FileSlice) -> list[tuple[File, bool]]:
-    """(file, whether it is a log) of a slice."""
-    bases = [] if item.base is None else [((item.base.partition, item.base.name), False)]
-    return [*bases, *(((log.partition, log.name), True) for log in item.logs)]
-
-
-def _known_type(kind: pa.DataType) -> bool:
-    return any(test(kind) for test, _, _ in _TYPES)
-
-
-def _ends(stats: ColumnStats, kind: pa.DataType, log: bool) -> _Ends:
-    for test, kinds, made in _TYPES:
-        if test(kind):
-            return made(stats, log) if stats.kind in kinds else (None, None)
-    return None, None
-
-
-def _plain(stats: ColumnStats, _: bool) -> _Ends:
-    return stats.low, stats.high
-
-
-def _float(stats: ColumnStats, _: bool) -> _Ends:
-    low, high = (None if value != value else value for value in (stats.low, stats.high))
-    return low, high
-
-
-def _days(stats: ColumnStats, _: bool) -> _Ends:
-    low, high = comparable(stats.low), comparable(stats.high)
-    return None if low < _GREGORIAN else low, max(high, _GREGORIAN)
-
-
-def _moments(stats: ColumnStats, _: bool) -> _Ends:
-    low, high = stats.low, stats.high
-    if not isinstance(low, int) or max(abs(low), abs(high)) < _MILLIS:
-        return None, None
-    return None if low < _OLDEST else low, max(high, _OLDEST)
-
-
-def _decimals(stats: ColumnStats, log: bool) -> _Ends:
-    """Merged bytes of a log file were compared as bytes, where they do not say that they are a decimal."""
-    if isinstance(stats.low, Decimal):
-        return stats.low, stats.high
-    if stats.scale is not None and stats.low and stats.high:
-        return _unscaled(stats.low, stats.scale), _unscaled(stats.high, stats.scale)
-    if log or not (stats.low and stats.high):
-        return None, None
-    return merged_decimal(stats.low), merged_decimal(stats.high)
-
-
-def _unscaled(data: bytes, scale: int) -> Decimal:
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _EXACT)
-
-
-def merged_decimal(data: bytes) -> Decimal:
-    """What Apache Hudi's merging of records leaves of a DecimalWrapper: unscaled bytes."""
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(_SCALE, _EXACT)
-
-
-def _texts(stats: ColumnStats, _: bool) -> _Ends:
-    return text_bounds(stats.low, stats.high)
-
-
-def _is_moment(kind: pa.DataType) -> bool:
-    return isinstance(kind, pa.TimestampType) and kind.unit == "us"
-
-
-_WHOLE = frozenset({"IntWrapper", "LongWrapper"})
-#: (what it is true of, the types of statistics that it may have, how bounds are made of them)
-_TYPES: Iterable[
-    tuple[Callable[[pa.DataType], bool], frozenset[str], Callable[[ColumnStats, bool], _Ends]]
-] = (
-    (pa.types.is_boolean, frozenset({"BooleanWrapper"}), _plain),
-    (pa.types.is_integer, _WHOLE, _plain),
-    (pa.types.is_float32, frozenset({"FloatWrapper"}), _float),
-    (pa.types.is_float64, frozenset({"DoubleWrapper"}), _float),
-    (pa.types.is_date32, frozenset({"DateWrapper", "IntWrapper"}), _days),
-    (_is_moment, frozenset({"LongWrapper", "TimestampMicrosWrapper"}), _moments),
-    (pa.types.is_decimal, frozenset({"DecimalWrapper", "BytesWrapper"}), _decimals),
-    (pa.types.is_string, frozenset({"StringWrapper"}), _texts),
-)
-
 
 COMMIT_TIMES, COLUMN_STATS = "commit times", "column stats"
 BLOOM_FILTERS, RECORD_INDEX = "bloom filters", "record index"
@@ -261,6 +50,19 @@ _MOST_KEYS = 10_000
 #: keys for each slice from which on most slices have one, if the keys are spread evenly; and how many of them
 #: show whether they are
 _MANY, _SAMPLE = 4, 24
+_NO_KEYS = "the predicate names no record keys"
+_Look: TypeAlias = Callable[[Sequence[FileSlice]], list[FileSlice]]
+
+
+@dataclass(frozen=True)
+class IndexUse:
+    """`index` is the partition of the metadata table. `reason`: why the query does without it, "" where it
+    is used.
+    """
+
+    index: str
+    used: bool = False
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -273,8 +75,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Skipping:
-    """`metadata` is the metadata table, None where there is none or it is not to be asked; `record_index`:
-    its record index knows every row of the query.
+    """`metadata` is the metadata table, None where there is none or it is not to be asked, for the `reason`.
+    `no_places`: why the record index, and with it secondary indexes, are not to be asked; "" where they are.
     """
 
     table: Table
@@ -282,87 +84,204 @@ class Skipping:
     node: Node
     path_columns: PathColumns
     context: SliceContext
-    record_index: bool = False
+    no_places: str = ""
+    reason: str = ""
 
-    def left(self, slices: Sequence[FileSlice]) -> tuple[list[FileSlice], tuple[Step, ...]]:
-        """(the slices that may have rows for which the predicate is true, what ruled out others)"""
-        left, steps = list(slices), []
-        for name, look in self._looks():
+    def left(
+        self, slices: Sequence[FileSlice]
+    ) -> tuple[list[FileSlice], tuple[Step, ...], tuple[IndexUse, ...]]:
+        """(the slices that may have rows for which the predicate is true, what ruled out others, the indexes
+        of files that the table has)
+        """
+        left = possible_slices(self.node, self.path_columns, slices)
+        steps, uses = [_step(COMMIT_TIMES, slices, left)], list[IndexUse]()
+        for index in self._indexes():
             before = left
             try:
+                name, look = self._look(index)
                 left = look(before)
+            except Unusable as why:
+                uses.append(IndexUse(index, reason=str(why)))
+                continue
             except MetadataTableUnavailable as why:
-                ignored(self.table, f"{why}; its {name} rule nothing out")
-            kept = frozenset(map(id, left))
-            steps.append(Step(name, tuple(item for item in before if id(item) not in kept)))
-        return left, tuple(steps)
+                ignored(self.table, f"{why}; its {_NAMES.get(index, index)} rule nothing out")
+                uses.append(IndexUse(index, reason=str(why)))
+                continue
+            uses.append(IndexUse(index, used=True))
+            steps.append(_step(name, before, left))
+        return left, tuple(steps), tuple(uses)
 
-    def _looks(self) -> list[tuple[str, Callable[[Sequence[FileSlice]], list[FileSlice]]]]:
-        looks: list[tuple[str, Callable[[Sequence[FileSlice]], list[FileSlice]]]] = [
-            (COMMIT_TIMES, self._by_commit_times)
-        ]
-        there = frozenset() if self.metadata is None else self.metadata.partitions
-        if Partition.COLUMN_STATS.value in there:
-            looks.append((COLUMN_STATS, self._by_column_stats))
-        if Partition.BLOOM_FILTERS.value in there:
-            looks.append((BLOOM_FILTERS, self._by_bloom_filters))
-        if self.record_index and Partition.RECORD_INDEX.value in there:
-            looks.append((RECORD_INDEX, self._by_record_index))
-        return looks
+    def _indexes(self) -> list[str]:
+        """In the order in which they are asked; those that are not known last."""
+        others = frozenset((Partition.FILES.value, PARTITION_STATS))
+        there = sorted(frozenset(self.table.properties.metadata_partitions) - others)
+        order = [Partition.COLUMN_STATS.value, EXPRESSION_INDEX, *_NAMES, SECONDARY_INDEX]
 
-    def _by_commit_times(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        return possible_slices(self.node, self.path_columns, slices)
+        def place(name: str) -> int:
+            return next((at for at, known in enumerate(order) if name.startswith(known)), len(order))
 
-    def _by_column_stats(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
+        return sorted(there, key=place)
+
+    def _look(self, index: str) -> tuple[str, _Look]:
+        """(the name of the step, what rules out slices by an index). Raises Unusable where nothing does."""
+        if self.metadata is None:
+            raise Unusable(self.reason or "the metadata table is not used")
+        if self.node == ANY:
+            raise Unusable("the query has no predicate that it knows anything of")
+        if index == Partition.COLUMN_STATS:
+            if not file_fields(self.node, self.path_columns):
+                raise Unusable("the predicate has no condition on a column in files")
+            return COLUMN_STATS, partial(self._by_column_stats, self.metadata)
+        if index == Partition.BLOOM_FILTERS:
+            keys = candidate_keys(self.node, self.table.properties)
+            if keys is None:
+                raise Unusable(_NO_KEYS)
+            # no record key is an empty text, and filters take none
+            return BLOOM_FILTERS, partial(self._by_filters, self.metadata, index, keys - {""})
+        if index == Partition.RECORD_INDEX:
+            return RECORD_INDEX, partial(self._by_record_index, self.metadata, self._asked_keys())
+        if self.table.layout.version is LayoutVersion.ONE:
+            raise Unusable("it is of a table before version 8, which has none in Apache Hudi")
+        if index.startswith(SECONDARY_INDEX):
+            return index, self._by_secondary_index(self.metadata, index)
+        if index.startswith(EXPRESSION_INDEX):
+            return index, self._by_expression(self.metadata, index)
+        raise Unusable("it is of a type that is not known here")
+
+    def _by_column_stats(self, metadata: MetadataTable, slices: Sequence[FileSlice]) -> list[FileSlice]:
         fields = file_fields(self.node, self.path_columns)
         known = [item for item in slices if self._has_values_of_its_files(item)]
-        if not (fields and known and self.metadata is not None):
+        if not known:
             return list(slices)
         with using():
-            bounds = dict(zip(map(id, known), slice_bounds(self.metadata, fields, known), strict=True))
+            bounds = dict(zip(map(id, known), slice_bounds(metadata, fields, known), strict=True))
         of_each = [bounds.get(id(item), {}) for item in slices]
         return possible_slices(self.node, self.path_columns, slices, of_each)
 
-    def _by_bloom_filters(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        keys = candidate_keys(self.node, self.table.properties)
-        if keys is None or self.metadata is None:
-            return list(slices)
+    def _by_expression(self, metadata: MetadataTable, index: str) -> _Look:
+        found = indexed(self.node, self._definition(index))
+        self._check_column(found.column)
+        if self.context.evolution is not None:
+            raise Unusable("columns may have other names in files of other schemas")
+        if self._definition(index).kind != FILTERS:
+            return partial(self._by_results, metadata, index, found)
+        values = values_of(found.node, RESULT)
+        if values is None:
+            raise Unusable("the predicate does not say which results it is true of")
+        return partial(self._by_filters, metadata, index, values)
+
+    def _by_results(
+        self, metadata: MetadataTable, index: str, found: Indexed, slices: Sequence[FileSlice]
+    ) -> list[FileSlice]:
+        known = [item for item in slices if item.plain and item.base and not item.base.skeleton]
+        with using():
+            bounds = result_bounds(metadata, index, found.column, found.result, known)
+        of_each = dict(zip(map(id, known), bounds, strict=True))
+        return possible_slices(
+            found.node, self.path_columns, slices, [of_each.get(id(item), {}) for item in slices]
+        )
+
+    def _by_filters(
+        self, metadata: MetadataTable, index: str, texts: Collection[str], slices: Sequence[FileSlice]
+    ) -> list[FileSlice]:
         asked = {(item.partition, item.base.name): item for item in slices if item.plain and item.base}
-        # no record key is an empty text, and filters take none
-        hashes = KeyHashes(pa.array(sorted(keys - {""}), pa.string()))
+        hashes = KeyHashes(pa.array(sorted(texts), pa.string()))
         with using():
             without = {
                 id(asked[file])
-                for file, bloom in bloom_filters(self.metadata, list(asked))
+                for file, bloom in bloom_filters(metadata, list(asked), index)
                 if not bloom.any_might_contain(hashes)
             }
         return [item for item in slices if id(item) not in without]
 
-    def _by_record_index(self, slices: Sequence[FileSlice]) -> list[FileSlice]:
-        """A key that the index does not know may be new to it. Of many keys for few slices some are looked up
+    def _asked_keys(self) -> frozenset[str]:
+        keys = candidate_keys(self.node, self.table.properties)
+        if keys is None or not keys:
+            raise Unusable(_NO_KEYS)
+        if self.no_places:
+            raise Unusable(self.no_places)
+        if len(keys) > _MOST_KEYS:
+            raise Unusable(f"the predicate names more than {_MOST_KEYS:,} record keys")
+        return keys
+
+    def _by_record_index(
+        self,
+        metadata: MetadataTable,
+        keys: frozenset[str],
+        slices: Sequence[FileSlice],
+        everywhere: bool = False,
+    ) -> list[FileSlice]:
+        """`everywhere`: a key may be in other partitions than those of the slices.
+
+        A key that the index does not know may be new to it. Of many keys for few slices some are looked up
         first: where they lie in more slices than if half of all had them, others would rule out hardly any.
         """
-        keys = candidate_keys(self.node, self.table.properties)
-        if not keys or len(keys) > _MOST_KEYS or not slices:
+        if not slices or not keys:
             return list(slices)
         wanted = sorted(keys)
+        partitions = None if everywhere else frozenset(item.partition for item in slices)
         if len(wanted) > _MANY * len(slices):
             some = wanted[:: -(-len(wanted) // _SAMPLE)]
-            places, half = self._places(some), len(slices) / 2
+            places, half = _places(metadata, some, partitions), len(slices) / 2
             if places is None or len(places) > half * (1 - max(0.0, 1 - 1 / half) ** len(some)):
                 return list(slices)
-        places = self._places(wanted)
+        places = _places(metadata, wanted, partitions)
         return [item for item in slices if places is None or (item.partition, item.file_id) in places]
 
-    def _places(self, keys: Sequence[str]) -> frozenset[tuple[str, str]] | None:
-        """(partition, file id) of the file groups that have the keys; None where one is not known."""
-        assert self.metadata is not None
+    def _by_secondary_index(self, metadata: MetadataTable, index: str) -> _Look:
+        definition = self._definition(index)
+        texts = self._asked_values(definition)
+        if self.no_places:
+            raise Unusable(self.no_places)
+        if Partition.RECORD_INDEX.value not in metadata.partitions:
+            raise Unusable("there is no record index, which says where its record keys are")
+        if self.context.evolution is not None:
+            raise Unusable("columns may have other names in files of other schemas")
+        merger = self.context.merger
+        if merger is not None and not keeps_values(merger):
+            raise Unusable("rows are merged in another way than where the index was made")
         with using():
-            found = locate(self.metadata, pa.array(keys, pa.string()))
-        if found.num_rows < len(keys):
-            return None
-        partitions, ids = (found[name].to_pylist() for name in ("partition", "file_id"))
-        return frozenset((str(place), str(id_)) for place, id_ in zip(partitions, ids, strict=True))
+            keys = record_keys(metadata, index, texts, by_value=definition.version == V2)
+        if len(keys) > _MOST_KEYS:
+            raise Unusable(f"more than {_MOST_KEYS:,} rows have these values")
+        if not keys:
+            return lambda slices: []
+        return partial(self._by_record_index, metadata, keys, everywhere=True)
+
+    def _asked_values(self, definition: IndexDefinition) -> frozenset[str]:
+        """The texts of the values that the predicate names of the column of a secondary index."""
+        if definition.version not in (V1, V2):
+            raise Unusable(f"its version {definition.version[:100]!r} is not known here")
+        if definition.kind != "secondary_index":
+            raise Unusable(f"its type {definition.kind[:100]!r} is not known here")
+        if len(definition.source_fields) != 1 or definition.function not in ("", "identity"):
+            raise Unusable("it is not of the values of one column")
+        (column,) = definition.source_fields
+        path = tuple(column.split("."))
+        self._check_column(column)
+        texts = texts_of(self.node, path)
+        if texts is None:
+            raise Unusable(f"the predicate does not name values, texts or whole numbers, of {column[:100]}")
+        if len(texts) > _MOST_KEYS:
+            raise Unusable(f"the predicate names more than {_MOST_KEYS:,} values")
+        return texts
+
+    def _check_column(self, column: str) -> None:
+        if column in self.path_columns.types:
+            raise Unusable("the values of its column are those of partition paths")
+
+    def _definition(self, index: str) -> IndexDefinition:
+        try:
+            found = self._definitions.get(index)
+        except TableError as error:
+            raise Unusable(error.message) from None
+        if found is None:
+            raise Unusable("the table has no definition of it")
+        return found
+
+    @cached_property
+    def _definitions(self) -> Mapping[str, IndexDefinition]:
+        return index_definitions(self.table)
 
     def _has_values_of_its_files(self, item: FileSlice) -> bool:
         """Is every value of its rows one in its files, under the same name."""
@@ -370,3 +289,30 @@ class Skipping:
         if base is not None and (base.skeleton or (evolution and evolution.moved(base.instant))):
             return False
         return not item.logs or (evolution is None and merger is not None and keeps_values(merger))
+
+
+#: what warnings call the partitions of the metadata table, in the order in which they are asked
+_NAMES = {
+    Partition.COLUMN_STATS.value: COLUMN_STATS,
+    Partition.BLOOM_FILTERS.value: BLOOM_FILTERS,
+    Partition.RECORD_INDEX.value: RECORD_INDEX,
+}
+
+
+def _step(name: str, before: Sequence[FileSlice], left: Sequence[FileSlice]) -> Step:
+    kept = frozenset(map(id, left))
+    return Step(name, tuple(item for item in before if id(item) not in kept))
+
+
+def _places(
+    metadata: MetadataTable, keys: Sequence[str], partitions: Collection[str] | None
+) -> frozenset[tuple[str, str]] | None:
+    """(partition, file id) of the file groups that have the keys, in the partitions if the index is one of
+    each; None where one key is in none.
+    """
+    with using():
+        found = locate_in(metadata, pa.array(keys, pa.string()), partitions)
+    there, places, ids = (found[name].to_pylist() for name in ("key", "partition", "file_id"))
+    if len(frozenset(there)) < len(keys):
+        return None
+    return frozenset((str(place), str(id_)) for place, id_ in zip(places, ids, strict=True))

@@ -10,13 +10,11 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.config.versions import LayoutVersion
-from hoodie.errors import ConfigError, TableError
+from hoodie.errors import ConfigError
 from hoodie.format.base_file import BaseFileReader
-from hoodie.format.meta_fields import OPERATION, with_meta, without_meta
+from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.schema import from_avro
-from hoodie.merge import Merger, keeps_values, merger
-from hoodie.merge.by_mode import ByMode
-from hoodie.merge.settings import PAYLOAD_CLASS
+from hoodie.merge import Merger
 from hoodie.metadata.queries import (
     MetadataTableUnavailable,
     QueryListing,
@@ -27,6 +25,8 @@ from hoodie.metadata.queries import (
 from hoodie.metadata.table import MetadataTable
 from hoodie.read.binding import Predicate
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.log_merger import check_mergeable, table_merger
+from hoodie.read.partition_skipping import PartitionSkipping
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.predicate import ANY, Node
 from hoodie.read.pruning import possible, possible_folder
@@ -49,12 +49,12 @@ from hoodie.read.settings import (
     VERIFY_FILES,
     IncrementalFormat,
 )
-from hoodie.read.skipping import Skipping, Step
+from hoodie.read.skipping import IndexUse, Skipping, Step
 from hoodie.read.verify import agreeing, check_agreement, sound
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.bootstrap import check_sources
-from hoodie.table.features import Feature, check_features, warn_of_unknown
+from hoodie.table.features import warn_of_unknown
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import FileListing, Possible
 from hoodie.table.properties import TableProperties
@@ -83,7 +83,8 @@ class TableView:
 
     `path_columns` have the value of their rows' partition path, whatever files hold. `span` picks rows by
     commit time. `predicate` is what is known of the one that rows are filtered by; `steps` say which slices
-    of the partitions that it leaves were left out. `metadata_table`: it said which files there are.
+    of the partitions that it leaves were left out, `left_out` which partitions by their statistics, and
+    `indexes` what became of the indexes. `metadata_table`: it said which files there are.
     """
 
     ref: TableRef
@@ -95,6 +96,8 @@ class TableView:
     span: Span | None = None
     predicate: Node = ANY
     steps: tuple[Step, ...] = ()
+    left_out: frozenset[str] = frozenset()
+    indexes: tuple[IndexUse, ...] = ()
     metadata_table: bool = False
 
     @classmethod
@@ -162,9 +165,10 @@ class TableView:
             node=node,
             path_columns=path_columns,
             context=context,
-            record_index=config[RECORD_INDEX] and query.type is QueryType.SNAPSHOT,
+            no_places=_no_places(query, config),
+            reason="" if config[DATA_SKIPPING] else f"{DATA_SKIPPING.name}=false",
         )
-        left, steps = skipping.left(found)
+        left, steps, indexes = skipping.left(found)
         return cls(
             ref=table.ref,
             props=props,
@@ -175,6 +179,8 @@ class TableView:
             span=span,
             predicate=node,
             steps=steps,
+            left_out=seen.left_out,
+            indexes=(*seen.indexes, *indexes),
             metadata_table=metadata is not None,
         )
 
@@ -226,12 +232,16 @@ class TableView:
 
 @dataclass(frozen=True)
 class _Seen:
-    """The slices that a query sees in the partitions that its predicate leaves."""
+    """The slices that a query sees in the partitions that its predicate leaves; `left_out` are those that
+    statistics ruled out.
+    """
 
     slices: Sequence[FileSlice]
     snapshot: TimelineView
     schema: TableSchema
     span: Span | None
+    left_out: frozenset[str]
+    indexes: tuple[IndexUse, ...]
 
 
 def _seen(
@@ -256,7 +266,19 @@ def _seen(
     partitions = _places(listing, touched, wanted)
     if past is not None:
         partitions = sorted({*partitions, *past.partitions})
-    partitions = possible(node, path_columns, partitions)
+    possibly = possible(node, path_columns, partitions)
+    skipping = PartitionSkipping(
+        table=table,
+        metadata=metadata,
+        query=query,
+        config=config,
+        node=node,
+        path_columns=path_columns,
+        schema=known,
+        evolved=schema.evolution is not None,
+    )
+    partitions, indexes = skipping.left(possibly)
+    left_out = frozenset(possibly).difference(partitions)
     listed = listing.many(partitions)
     if past is not None and past.needs:
         with agreeing(metadata):
@@ -266,33 +288,23 @@ def _seen(
     checked = asked if config[VERIFY_FILES] else None
     if metadata is not None:
         check_still_there(table)
-        check_agreement(table, snapshot, found, checked, partial(possible, node, path_columns))
+
+        def looked_at(more: Sequence[str]) -> list[str]:
+            return [name for name in possible(node, path_columns, more) if name not in left_out]
+
+        check_agreement(table, snapshot, found, checked, looked_at)
         checked = None
-    return _Seen(found, snapshot, schema, span) if sound(table, snapshot, found, checked) else None
+    if not sound(table, snapshot, found, checked):
+        return None
+    return _Seen(found, snapshot, schema, span, left_out, indexes)
 
 
-def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> Merger:
-    """The merger of a table's logs. `schema` is that of its data columns.
-
-    A payload class of the config is one's own (`module:Class`) for the class name that the table persists.
-    Raises ConfigError for a payload class that is not known here, or another one than the table's, and for
-    rules of merging that are not followed here.
-    """
-    check_features(props, "read", "merged", Feature.OTHER_MERGING)
-    stored = props.merge_rule.merger or ""  # what has none is refused above
-    given = config[PAYLOAD_CLASS]
-    if props.merge_rule.by_mode and not given:
-        return ByMode.of(props.merge_rule, schema)
-    made = merger(
-        Config.of({**config.texts, PAYLOAD_CLASS.name: given or stored}), props.precombine_field, schema
-    )
-    if given and made.java_class != stored:
-        raise ConfigError(
-            f"{PAYLOAD_CLASS.name}={given!r} is {made.java_class}, but the table's logs are merged by "
-            f"{stored}; leave it out",
-            value=given,
-        )
-    return ByMode.of(props.merge_rule, schema) if props.merge_rule.by_mode and keeps_values(made) else made
+def _no_places(query: Query, config: Config) -> str:
+    if not config[RECORD_INDEX]:
+        return f"{RECORD_INDEX.name} is not true"
+    if query.type is not QueryType.SNAPSHOT:
+        return f"it is of the latest state, and the query is {query.type.value}"
+    return ""
 
 
 def chosen(names: Sequence[str], columns: Sequence[str], base_path: str) -> list[str]:
@@ -475,18 +487,3 @@ def read_schema(
     path_columns = PathColumns.of(props, schema, asked)
     fields = [field.with_nullable(field.nullable or field.name in path_columns.types) for field in schema]
     return pa.schema(fields), path_columns
-
-
-def check_mergeable(base_path: str, props: TableProperties, text: str | None) -> None:
-    """TableError for logs whose rows have no keys, or whose deletes are in a column not read here."""
-    why = ""
-    if not props.populate_meta_fields:
-        why = f"keeps no record keys ({properties.POPULATE_META_FIELDS}=false)"
-    elif text and OPERATION in from_avro(text).names:
-        why = f"keeps a change log ({OPERATION})"
-    if why:
-        raise TableError(
-            f"{base_path} has log files and {why}, which is not supported; compact it with Apache Hudi, or "
-            "query it read_optimized",
-            path=base_path,
-        )

@@ -15,8 +15,8 @@ from hoodie.format.meta_fields import OPERATION, carried, with_meta, without_met
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.format.schema import from_avro, record_full_name, to_avro_text
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.log_merger import table_merger
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
-from hoodie.read.table_view import table_merger
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.handle import TableRef

@@ -20,7 +20,7 @@ from hoodie.metadata.partitions.column_stats import ColumnStats
 from hoodie.metadata.queries import MetadataTableIgnored
 from hoodie.read import duckdb_predicate
 from hoodie.read.bounds import EMPTY, UNKNOWN, Bounds
-from hoodie.read.skipping import bounds_of_stats
+from hoodie.read.column_bounds import bounds_of_stats
 from hoodie.read.table_view import TableView
 from hoodie.table.handle import Table
 from tests.support.metadata_index import Record, make_metadata_table

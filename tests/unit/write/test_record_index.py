@@ -13,7 +13,7 @@ import hoodie
 from hoodie.errors import ConfigError, StorageError
 from hoodie.format.base_file import BaseFileReader
 from hoodie.index.locations import KeySearch
-from hoodie.metadata.partitions.record_index import locate
+from hoodie.metadata.partitions.record_index import locate_in
 from hoodie.metadata.queries import MetadataTableIgnored
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.read import skipping
@@ -227,11 +227,11 @@ def test_a_query_of_many_keys_in_one_file(tmp_path: Path, monkeypatch: pytest.Mo
     hoodie.write_table(rows_of(*((key, "eu", 1) for key in keys)), path, options=OPTIONS)
     asked: list[int] = []
 
-    def noted(metadata: Any, keys: Any) -> Any:
+    def noted(metadata: Any, keys: Any, partitions: Any) -> Any:
         asked.append(len(keys))
-        return locate(metadata, keys)
+        return locate_in(metadata, keys, partitions)
 
-    monkeypatch.setattr(skipping, "locate", noted)
+    monkeypatch.setattr(skipping, "locate_in", noted)
     where = f"id IN ({', '.join(map(repr, keys))})"
     assert hoodie.read_table(path, where=where, options=asking).num_rows == len(keys)
     assert asked == [17]

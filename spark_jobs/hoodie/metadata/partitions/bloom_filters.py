@@ -61,12 +61,16 @@ def filter_records(instant: InstantTime, filters: Sequence[Filter]) -> Records:
 _TOGETHER = 128
 
 
-def bloom_filters(metadata: MetadataTable, files: Sequence[File]) -> Iterator[tuple[File, BloomFilter]]:
-    """Of those of the base files that have one. Raises as `records`, and TableError for a damaged filter."""
+def bloom_filters(
+    metadata: MetadataTable, files: Sequence[File], index: str = Partition.BLOOM_FILTERS
+) -> Iterator[tuple[File, BloomFilter]]:
+    """Of those of the base files that have one. `index`: the partition of the metadata table, which may be
+    that of an expression. Raises as `records`, and TableError for a damaged filter.
+    """
     for start in range(0, len(files), _TOGETHER):
         of_key = {file_key(*file): file for file in files[start : start + _TOGETHER]}
         keys = pa.array(list(of_key), pa.string())
-        for rows in metadata.look_up(Partition.BLOOM_FILTERS, keys, [FILTER]):
+        for rows in metadata.look_up(index, keys, [FILTER]):
             there: Any = whole(rows.column(KEY_FIELD)).to_pylist()
             records = dict(zip(there, whole(rows.column(FILTER)), strict=True))
             for key, record in records.items():  # the last record of a key

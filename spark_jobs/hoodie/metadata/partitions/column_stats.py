@@ -27,6 +27,7 @@ STATS = "ColumnStatsMetadata"
 MARK, TRUE_BOUNDS = "_hoodie_commit_seqno", "bounds"
 _TYPE = 3
 _VALUE_TYPE, _DECIMAL = "valueType", 10
+_TIGHT = "isTightBound"
 _PRECISION_AND_SCALE = re.compile(r"\d{1,2},\s*(\d{1,2})", re.ASCII)
 
 
@@ -96,7 +97,8 @@ class ColumnStats:
     such as IntWrapper. `values` counts nulls, too, `size` are bytes before compression; None: not known.
     `true`: the bounds, where there are any, are those of all values (`records.column_ranges`); Apache Hudi
     does not always say so. `scale`: of bytes that are the unscaled value of a decimal, where the record says
-    so, as Apache Hudi 1.1 and later do.
+    so, as Apache Hudi 1.1 and later do. `tight`: a record of a partition says that it has no part of earlier
+    ones.
     """
 
     low: Any
@@ -107,12 +109,17 @@ class ColumnStats:
     size: int | None = None
     true: bool = False
     scale: int | None = None
+    tight: bool = False
 
 
 def column_stats(
-    metadata: MetadataTable, columns: Iterable[str], files: Sequence[File]
+    metadata: MetadataTable,
+    columns: Iterable[str],
+    files: Sequence[File],
+    index: str = Partition.COLUMN_STATS,
 ) -> dict[tuple[File, str], list[ColumnStats]]:
     """By file and column, which is a path with dots; a file to which several commits wrote has several.
+    `index`: the partition of the metadata table, which may be that of an expression of the column.
 
     Files without statistics are not there. Raises TableError, and FileNotFoundError as `records`.
     """
@@ -121,7 +128,7 @@ def column_stats(
     length = len(next(iter(begins), ""))
     keys = pa.array([begin + end for begin in begins for end in ends], pa.string())
     found: dict[tuple[File, str], list[ColumnStats]] = {}
-    for rows in metadata.look_up(Partition.COLUMN_STATS, keys, [STATS, MARK]):
+    for rows in metadata.look_up(index, keys, [STATS, MARK]):
         there: Any = whole(rows.column(KEY_FIELD)).to_pylist()
         marks: Any = whole(rows.column(MARK)).to_pylist()
         for key, (name, column, deleted, stats) in zip(
@@ -145,7 +152,7 @@ def decoded(
     low_kinds, lows = _values(records.field("minValue"))
     high_kinds, highs = _values(records.field("maxValue"))
     plain = [records.field(name).to_pylist() for name in _PLAIN]
-    scales = _scales(records)
+    scales, tight = _scales(records), _flags(records, _TIGHT)
     for place, (name, column, values, nulls, size, deleted) in enumerate(zip(*plain, strict=True)):
         kind = low_kinds[place]
         low, high = (lows[place], highs[place]) if kind == high_kinds[place] else (None, None)
@@ -153,8 +160,25 @@ def decoded(
             name,
             column,
             deleted is not False,
-            ColumnStats(low, high, kind, values, nulls, size, marks[place] == TRUE_BOUNDS, scales[place]),
+            ColumnStats(
+                low,
+                high,
+                kind,
+                values,
+                nulls,
+                size,
+                true=marks[place] == TRUE_BOUNDS,
+                scale=scales[place],
+                tight=tight[place],
+            ),
         )
+
+
+def _flags(records: Any, name: str) -> list[bool]:
+    """A field of booleans, which older records lack."""
+    if records.type.get_field_index(name) < 0:
+        return [False] * len(records)
+    return [value is True for value in records.field(name).to_pylist()]
 
 
 def _scales(records: Any) -> list[int | None]:

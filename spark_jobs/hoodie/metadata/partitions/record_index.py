@@ -6,7 +6,7 @@ by its key.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,10 +121,24 @@ _DIGITS = [place for place in range(_UUID_LENGTH) if place not in (8, 13, 18, 23
 def locate(metadata: MetadataTable, keys: Array) -> pa.Table:
     """LOCATIONS of those of the record keys that are stored, each once, without order.
 
-    Of each file group the blocks that can hold its keys are read. Raises TableError for a damaged index, and
-    where the table has none for readers.
+    Of each file group the blocks that can hold its keys are read. Raises TableError for a damaged index, one
+    of each partition, and where the table has none for readers.
     """
-    found = metadata.look_up(Partition.RECORD_INDEX, keys, [RECORD])
+    return _locations(metadata.look_up(Partition.RECORD_INDEX, keys, [RECORD]))
+
+
+def locate_in(metadata: MetadataTable, keys: Array, partitions: Collection[str] | None) -> pa.Table:
+    """As `locate`. Of an index of each partition the file groups of these partitions are read, None: of all,
+    and a key may be in several of them.
+    """
+    slices = metadata.record_index_slices()
+    groups = [
+        group for name, group in slices.items() if name is None or partitions is None or name in partitions
+    ]
+    return _locations(metadata.look_up_in(groups, keys, [RECORD]))
+
+
+def _locations(found: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables([LOCATIONS.empty_table(), *map(_located, found)])
 
 

@@ -33,7 +33,7 @@ from hoodie.metadata.partitions.record_index import file_ids, last_places
 from hoodie.metadata.settings import COLUMN_STATS_COLUMNS
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.read.bounds import comparable
-from hoodie.read.skipping import merged_decimal
+from hoodie.read.column_bounds import merged_decimal
 from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing

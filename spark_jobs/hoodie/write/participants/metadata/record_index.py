@@ -34,8 +34,8 @@ from hoodie.metadata.table import Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.log_merger import table_merger
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
-from hoodie.read.table_view import table_merger
 from hoodie.storage import FileInfo
 from hoodie.table.commit_keys import deleted_keys, inserted_keys, joined
 from hoodie.table.handle import Table

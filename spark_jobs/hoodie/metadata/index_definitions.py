@@ -1,0 +1,81 @@
+"""What a table's indexes are of: `.hoodie/.index_defs/index.json` (format.md 15.12, HoodieIndexMetadata).
+
+A secondary index and an index of an expression are folders of the metadata table whose names say nothing
+else. A definition says the columns, the function and the version of the format.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from hoodie.errors import TableError
+from hoodie.format.names import META_FOLDER, join
+from hoodie.table.handle import Table
+
+PATH = "hoodie.table.index.defs.path"
+_DEFAULT = f"{META_FOLDER}/.index_defs/index.json"
+#: bytes of the file, at most
+_LARGEST = 1 << 22
+#: versions of the format of an index; definitions of 1.0 have none, which is the first
+V1, V2 = "V1", "V2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexDefinition:
+    """`kind` is the type of the index: `secondary_index`, and of expressions `column_stats` or
+    `bloom_filters`. `function` is computed of the source fields, `identity` for their values.
+    """
+
+    name: str
+    kind: str
+    function: str
+    source_fields: tuple[str, ...]
+    version: str = V1
+    options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def index_definitions(table: Table) -> dict[str, IndexDefinition]:
+    """By the name of the partition of the metadata table; nothing where the table has no definitions.
+
+    Raises TableError for a file out of the table's `.hoodie`, too large a file, and one of another form.
+    """
+    name = table.properties.get(PATH, _DEFAULT) or _DEFAULT
+    steps = name.split("/")
+    if steps[0] != META_FOLDER or not {"", ".", ".."}.isdisjoint(steps) or "\0" in name:
+        raise TableError(f"{PATH}={name[:200]!r} is no file in {META_FOLDER} of the table", path=name[:200])
+    path = join(table.base_path, name)
+    try:
+        with table.storage.open_input(path) as source:
+            data = source.read(_LARGEST + 1)
+    except (FileNotFoundError, IsADirectoryError):
+        return {}
+    if len(data) > _LARGEST:
+        raise TableError(f"{path} has more than {_LARGEST:,} bytes, and holds no definitions", path=path)
+    try:
+        found = json.loads(data)["indexDefinitions"]
+        return {key: _definition(key, value) for key, value in found.items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        text = f"{path} holds no definitions of indexes: {type(error).__name__}: {str(error)[:200]}"
+        raise TableError(text, path=path) from None
+
+
+def _definition(key: str, value: Any) -> IndexDefinition:
+    version = value.get("version")
+    return IndexDefinition(
+        name=_text(value.get("indexName", key)),
+        kind=_text(value.get("indexType", "")),
+        function=_text(value.get("indexFunction", "")),
+        source_fields=tuple(map(_text, value.get("sourceFields") or ())),
+        version=V1 if version is None else _text(version),
+        options={_text(name): _text(text) for name, text in (value.get("indexOptions") or {}).items()},
+    )
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.100} is no text")
+    return value

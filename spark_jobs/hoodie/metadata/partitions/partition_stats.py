@@ -1,0 +1,49 @@
+"""The partition `partition_stats` of the metadata table (format.md 15.12): its look-up.
+
+A record has the statistics of one column in all files of a partition. Apache Hudi 1.2.0
+(HoodieMetadataWriteUtils.convertMetadataToPartitionStatRecords) makes it of the latest file slices at each
+commit, base files and logs, and marks it as tight: it has no part of earlier records. A record without the
+mark widens those before it. Files that lack statistics of a column have no part in a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from hoodie.codec.arrays import whole
+from hoodie.format.hfile_records import KEY_FIELD
+from hoodie.metadata.keys import column_key, partition_key
+from hoodie.metadata.partitions.column_stats import MARK, STATS, ColumnStats, decoded
+from hoodie.metadata.table import PARTITION_STATS, MetadataTable
+
+#: (partition path, column)
+Place: TypeAlias = tuple[str, str]
+
+
+def partition_stats(
+    metadata: MetadataTable, columns: Collection[str], partitions: Sequence[str]
+) -> dict[Place, list[ColumnStats]]:
+    """By partition and column, a path with dots: records that bound the values of all files together, of
+    which the first is tight. Partitions without are not there. Raises as `look_up`.
+    """
+    of_key = {
+        column_key(column) + partition_key(path): (path, column) for column in columns for path in partitions
+    }
+    found: dict[Place, list[ColumnStats]] = {}
+    for rows in metadata.look_up(PARTITION_STATS, pa.array(list(of_key), pa.string()), [STATS, MARK]):
+        keys: Any = whole(rows.column(KEY_FIELD)).to_pylist()
+        marks: Any = whole(rows.column(MARK)).to_pylist()
+        for key, (path, column, deleted, stats) in zip(
+            keys, decoded(whole(rows.column(STATS)), marks), strict=True
+        ):
+            place = of_key[key]
+            if deleted or (path, column) != place:
+                found.pop(place, None)
+            elif stats.tight:
+                found[place] = [stats]
+            elif place in found:
+                found[place].append(stats)
+    return found

@@ -1,0 +1,267 @@
+"""Indexes of versions 8 and 9 that Apache Hudi 1.2.0 wrote leave out partitions and files, and no rows."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import warnings
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import hoodie
+from hoodie.errors import HoodieError
+from hoodie.metadata.queries import MetadataTableIgnored
+from hoodie.read import duckdb_predicate
+from hoodie.read.explanation import ReadExplanation
+from hoodie.read.table_view import TableView
+from hoodie.table.handle import Table
+from tests.golden.test_metadata_queries import predicates
+from tests.support.later import TABLES
+from tests.support.rows import assert_same_rows
+from tests.support.tiers import full_but
+
+FOLDERS: dict[str, Any] = {"options": {"hoodie.metadata.enable": "false"}}
+KEYS: dict[str, Any] = {"options": {"hoodie.read.record.index": "true"}}
+BY_NAME, BLOOM, BY_DAY = "secondary_index_idx_name", "expr_index_idx_low", "expr_index_idx_day"
+DEFINITIONS = ".hoodie/.index_defs/index.json"
+
+
+def place(later_tables: Path, later_more: Path, name: str) -> Path:
+    return (later_more if name.startswith("more/") else later_tables) / name / "table"
+
+
+def explained(path: Path, where: str, **more: Any) -> ReadExplanation:
+    """What a query reads, whose rows are those of a query that lists folders."""
+    rows = hoodie.read_table(str(path), where=where, **more)
+    expected = hoodie.read_table(str(path), where=where, **{**more, **FOLDERS})
+    assert_same_rows(rows, expected, meta=True, what=where)
+    return hoodie.explain_read(str(path), where=where, **more)
+
+
+def left_out(found: ReadExplanation) -> dict[str, int]:
+    return {step.step: step.files for step in found.steps if step.files}
+
+
+def reasons(found: ReadExplanation) -> dict[str, str]:
+    """By the index; "" where it was used."""
+    assert all(item.used != bool(item.reason) for item in found.indexes)
+    return {item.index: item.reason for item in found.indexes}
+
+
+@pytest.mark.parametrize("name", ["1.2.0-v8/mdt_full_cow", "1.2.0-v9/mdt_full_cow", "1.2.0-v9/mdt_full_mor"])
+def test_partitions_are_left_out_by_their_statistics(later_tables: Path, name: str) -> None:
+    path = later_tables / name / "table"
+    found = explained(path, "ts > 100000000")
+    assert left_out(found) == {"partition stats": found.files}
+    assert reasons(found)["partition_stats"] == ""
+    rows = hoodie.read_table(str(path))
+    column = "c_date" if "c_date" in rows.column_names else "ts"
+    value = max(item for item in rows[column].to_pylist() if item is not None)
+    where = f"{column} >= '{value}'" if column == "c_date" else f"{column} >= {value}"
+    assert explained(path, where).read_files > 0
+
+
+def test_partitions_that_are_left_out_are_not_listed(later_tables: Path) -> None:
+    path = later_tables / "1.2.0-v9/mdt_full_cow/table"
+    with duckdb_predicate.connection() as connection:
+        nothing = duckdb_predicate.parsed(connection, "ts > 100000000")
+        by_key = duckdb_predicate.parsed(connection, "region = 'eu' AND ts > 100000000")
+    view = TableView.load(Table.open(str(path)), where=nothing)
+    everything = TableView.load(Table.open(str(path)))
+    assert not view.slices
+    assert view.left_out == {item.partition for item in everything.slices}
+    assert [step for step in view.steps if step.dropped] == []
+    assert len(TableView.load(Table.open(str(path)), where=by_key).left_out) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        ({"as_of": True}, "it is of the latest state, and the query is time_travel"),
+        ({"begin": True}, "it is of the latest state, and the query is incremental"),
+        ({"options": {"hoodie.enable.data.skipping": "false"}}, "hoodie.enable.data.skipping=false"),
+        ({"where": "region = 'eu'"}, "the predicate has no condition on a column in files that it bounds"),
+        (FOLDERS, "the metadata table is not used"),
+    ],
+)
+def test_statistics_of_partitions_are_of_the_latest_state(
+    later_tables: Path, more: dict[str, Any], reason: str
+) -> None:
+    path = later_tables / "1.2.0-v9/mdt_full_cow/table"
+    first = str(Table.open(str(path)).timeline.commits()[0].time)
+    given = {key: first if value is True else value for key, value in more.items()}
+    found = explained(path, given.pop("where", "ts > 2000"), **given)
+    assert "partition stats" not in left_out(found)
+    assert reasons(found)["partition_stats"] == reason
+
+
+def test_a_secondary_index_says_which_file_groups_have_a_value(later_more: Path) -> None:
+    path = later_more / "more/secondary_index_cow/table"
+    for value in ("n$0", "n$2"):
+        found = explained(path, f"name = '{value}'", **KEYS)
+        assert (left_out(found), found.read_files) == ({BY_NAME: 1}, 1), value
+        assert reasons(found)[BY_NAME] == ""
+    assert explained(path, "name IN ('n$0', 'moved')", **KEYS).read_files == 2
+    assert explained(path, "name = 'moved'", **KEYS).read_files == 2
+    deleted = explained(path, "name = 'n$0$1'", **KEYS)
+    assert (deleted.read_files, deleted.read_row_groups) == (0, 0)
+    assert explained(path, "name IS NULL", **KEYS).read_files == 2
+
+
+@pytest.mark.parametrize(
+    ("where", "more", "reason"),
+    [
+        ("name = 'n$0'", {}, "hoodie.read.record.index is not true"),
+        ("name > 'n$0'", KEYS, "the predicate does not name values, texts or whole numbers, of name"),
+        ("name = 'n$0'", {**KEYS, "as_of": True}, "it is of the latest state, and the query is time_travel"),
+    ],
+)
+def test_a_secondary_index_that_is_not_used_has_a_reason(
+    later_more: Path, where: str, more: dict[str, Any], reason: str
+) -> None:
+    path = later_more / "more/secondary_index_cow/table"
+    last = str(Table.open(str(path)).timeline.commits()[0].time)
+    given = {key: last if value is True else value for key, value in more.items()}
+    assert reasons(explained(path, where, **given))[BY_NAME] == reason
+
+
+def test_filters_of_an_expression_leave_out_files(later_more: Path) -> None:
+    path = later_more / "more/expr_index_bloom/table"
+    assert left_out(explained(path, "lower(name) = 'zz'")) == {BLOOM: 2}
+    for value in ("n$0", "n$2", "n$3"):
+        found = explained(path, f"lower(name) IN ('{value}', 'zz') AND val >= 0")
+        assert (left_out(found)[BLOOM], found.read_files) == (1, 1)
+    for where in ("lower(name) > 'zz'", "lower(name) = 'iiiiiiiiii'", "lower(name) = 'ä'"):
+        assert "must equal ASCII texts" in reasons(explained(path, where))[BLOOM] or where[12] == ">"
+    assert "no condition on lower(name)" in reasons(explained(path, "upper(name) = 'ZZ'"))[BLOOM]
+    assert left_out(explained(path, "NOT (lower(name) = 'moved')")) == {}
+
+
+def test_results_that_depend_on_a_zone_are_not_used(later_more: Path) -> None:
+    found = explained(later_more / "more/expr_index_cow/table", "ts > 1000086400")
+    assert "from_unixtime depend on the session" in reasons(found)[BY_DAY]
+
+
+def changed(value: dict[str, Any]) -> dict[str, Any]:
+    return {"indexDefinitions": {BY_NAME: value}}
+
+
+GOOD = {
+    "indexName": BY_NAME,
+    "indexType": "secondary_index",
+    "indexFunction": "identity",
+    "sourceFields": ["name"],
+    "indexOptions": {},
+    "version": "V2",
+}
+DAMAGES: list[tuple[Any, str]] = [
+    (GOOD, ""),
+    (b"{", "holds no definitions of indexes: JSONDecodeError"),
+    (b"[]", "holds no definitions of indexes: TypeError"),
+    (b"[" * 100_000, "holds no definitions of indexes: RecursionError"),
+    (b" " * 5_000_000, "has more than 4,194,304 bytes"),
+    (None, "the table has no definition of it"),
+    ({**GOOD, "sourceFields": [1]}, "1 is no text"),
+    ({**GOOD, "sourceFields": []}, "it is not of the values of one column"),
+    ({**GOOD, "sourceFields": ["region"]}, "the values of its column are those of partition paths"),
+    ({**GOOD, "sourceFields": ["other"]}, "the predicate does not name values"),
+    ({**GOOD, "indexType": "vector"}, "its type 'vector' is not known here"),
+    ({**GOOD, "indexFunction": "lower"}, "it is not of the values of one column"),
+    ({**GOOD, "version": "V3"}, "its version 'V3' is not known here"),
+]
+
+
+@pytest.mark.parametrize(("content", "reason"), DAMAGES)
+def test_definitions_are_not_trusted(later_more: Path, tmp_path: Path, content: Any, reason: str) -> None:
+    path = tmp_path / "t"
+    shutil.copytree(later_more / "more/secondary_index_cow/table", path)
+    file = path / DEFINITIONS
+    if content is None:
+        file.unlink()
+    else:
+        file.write_bytes(content if isinstance(content, bytes) else json.dumps(changed(content)).encode())
+    found = explained(path, "name = 'n$0'", **KEYS)
+    assert reason in reasons(found)[BY_NAME]
+    assert bool(reason) == bool(reasons(found)[BY_NAME])
+    assert (BY_NAME in left_out(found)) == (not reason)
+
+
+@pytest.mark.parametrize("where", ["/etc/passwd", ".hoodie/../../x.json", "index.json", ".hoodie//x"])
+def test_definitions_out_of_the_table_are_not_read(later_more: Path, tmp_path: Path, where: str) -> None:
+    path = tmp_path / "t"
+    shutil.copytree(later_more / "more/secondary_index_cow/table", path)
+    shutil.copy(path / DEFINITIONS, tmp_path / "x.json")
+    file = path / ".hoodie/hoodie.properties"
+    lines = [line for line in file.read_text().splitlines() if "index.defs.path" not in line]
+    file.write_text("\n".join([*lines, f"hoodie.table.index.defs.path={where}"]) + "\n")
+    found = explained(path, "name = 'n$0'", **KEYS)
+    assert "is no file in .hoodie of the table" in reasons(found)[BY_NAME]
+
+
+@pytest.mark.parametrize(
+    ("name", "index", "where"),
+    [
+        ("secondary_index_cow", BY_NAME, "name = 'n$0'"),
+        ("secondary_index_cow", "partition_stats", "val < -5"),
+        ("expr_index_bloom", BLOOM, "lower(name) = 'zz'"),
+    ],
+)
+def test_an_index_without_its_files_is_ignored(
+    later_more: Path, tmp_path: Path, name: str, index: str, where: str
+) -> None:
+    path = tmp_path / "t"
+    shutil.copytree(later_more / "more" / name / "table", path)
+    shutil.rmtree(path / ".hoodie/metadata" / index)
+    expected = hoodie.read_table(str(path), where=where, **FOLDERS)
+    with pytest.warns(MetadataTableIgnored, match=f"{index} of the metadata table lacks its files"):
+        rows = hoodie.read_table(str(path), where=where, **KEYS)
+    assert_same_rows(rows, expected, meta=True)
+    with pytest.warns(MetadataTableIgnored):
+        found = hoodie.explain_read(str(path), where=where, **KEYS)
+    assert "lacks its files" in reasons(found)[index]
+
+
+def test_an_index_of_another_kind_is_ignored(later_more: Path, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    shutil.copytree(later_more / "more/secondary_index_cow/table", path)
+    file = path / ".hoodie/hoodie.properties"
+    file.write_text(file.read_text().replace(BY_NAME, f"{BY_NAME},vector_index_x,secondary_index_../x"))
+    found = explained(path, "name = 'n$0'", **KEYS)
+    assert reasons(found)["vector_index_x"] == "it is of a type that is not known here"
+    assert reasons(found)["secondary_index_../x"] == "the table has no definition of it"
+    assert left_out(found) == {BY_NAME: 1}
+
+
+@pytest.mark.parametrize(
+    "name",
+    full_but(
+        {"1.2.0-v8/mdt_full_cow", "1.2.0-v9/mdt_1x_indexes", "1.2.0-v9/mdt_full_mor", "more/up_6to9_mor"},
+        TABLES,
+    ),
+)
+def test_random_predicates(later_tables: Path, later_more: Path, name: str) -> None:
+    path = str(place(later_tables, later_more, name))
+    rows = hoodie.read_table(path, **FOLDERS)
+    keys = (
+        rows["_hoodie_record_key"]
+        if "_hoodie_record_key" in rows.column_names
+        else pa.chunked_array([["", ""]])
+    )
+    more = KEYS if len(set(keys.to_pylist())) == len(keys) else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", MetadataTableIgnored)
+        for where in islice(predicates(rows, random.Random(name).randrange(1000)), 12):
+            try:
+                expected = hoodie.read_table(path, where=where, **FOLDERS)
+            except HoodieError as error:
+                with pytest.raises(type(error)):
+                    hoodie.read_table(path, where=where)
+                continue
+            for given in ({}, more):
+                found = hoodie.read_table(path, where=where, **given)
+                assert_same_rows(found, expected, meta=True, what=where)
