@@ -12,6 +12,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Protocol, TypeVar
 
+from hoodie.errors import TableError
 from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.pending import compacting_groups
@@ -201,7 +202,7 @@ def file_slices(
     """file id -> its committed slices, newest first; replaced groups left out. Base files have the extension.
 
     A pending compaction begins a slice, which may still be empty; base files of its instant are no part of it
-    yet.
+    yet. Raises TableError for a committed base file of another format.
     """
     bases: dict[str, dict[InstantTime, BaseFile]] = {}
     logs: dict[str, list[tuple[LogFileName, FileInfo]]] = {}
@@ -219,6 +220,12 @@ def file_slices(
             and slicing.is_shown(log, snapshot.shows, compacting.get(log.file_id))
         ):
             logs.setdefault(log.file_id, []).append((log, item))
+        elif (other := BaseFileName.of_any_format(item.name)) and snapshot.shows(other.instant):
+            raise TableError(
+                f"base file {item.path} is {other.extension}, which is not read here: rows would be missing; "
+                "read the table with Apache Hudi",
+                path=item.path,
+            )
     groups: dict[str, list[FileSlice]] = {}
     for file_id in sorted({*bases, *logs, *compacting}):
         if (partition, file_id) in snapshot.replaced:

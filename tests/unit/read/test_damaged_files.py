@@ -242,3 +242,25 @@ def test_a_write_and_its_clean_while_a_query_is_planned(
 
     monkeypatch.setattr(StorageListing, "partitions", later)
     assert set(hoodie.read_table(str(path))["ts"].to_pylist()) == {9000}
+
+
+@pytest.mark.parametrize("kind", [".orc", ".lance", ".hfile"])
+def test_base_files_of_another_format_are_no_lack_of_rows(
+    cow: tuple[Path, list[str]], mor: tuple[Path, list[str]], kind: str
+) -> None:
+    for path, instants in (cow, mor):
+        for commit in (path / ".hoodie").glob("*commit"):
+            commit.write_text(commit.read_text().replace(".parquet", kind))
+        files = [file.rename(file.with_suffix(kind)) for file in path.rglob("*.parquet")]
+        queries: list[dict[str, Any]] = [
+            {},
+            {"query": "read_optimized"},
+            {"as_of": instants[0]},
+            {"begin": "000"},
+        ]
+        for query in queries:
+            with pytest.raises(TableError, match=rf"is {kind}, which is not read here.*Apache Hudi") as error:
+                hoodie.read_table(str(path), **query)
+            assert error.value.values["path"] in map(str, files)
+        with pytest.raises(TableError, match=rf"is {kind}, which is not read here"):
+            hoodie.file_groups(str(path))

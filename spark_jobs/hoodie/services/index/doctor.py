@@ -304,14 +304,16 @@ _ROUNDS = 3
 
 def check_metadata_table(path: str, deep: bool, options: Mapping[str, Any]) -> list[Finding]:
     """Its list of files against the folders; `deep`: also its other indexes against the data files. None
-    where the table has none. Raises nothing: what can't be read is a finding.
+    where the table has none, or base files that are not Parquet. Raises nothing: what can't be read is a
+    finding.
     """
     config = Config.of(options)
     try:
         for _ in range(_ROUNDS):
             table = Table.open(path, config)
             before = table.timeline
-            if Partition.FILES.value not in table.properties.metadata_partitions:
+            props = table.properties
+            if Partition.FILES.value not in props.metadata_partitions or props.base_file_format != "PARQUET":
                 return []
             found = list(islice(_findings(table, deep, config), _LISTED))
             if all(item.status == OK for item in found) or before.instants == table.refresh().instants:
