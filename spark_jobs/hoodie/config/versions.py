@@ -69,6 +69,11 @@ def check_readable(number: int, base_path: str) -> None:
     )
 
 
+def is_writable(number: int) -> bool:
+    """Whether tables of a version are written and served here, too."""
+    return number in VERSIONS and VERSIONS[number].writable
+
+
 def check_writable(number: int, base_path: str, name: str) -> None:
     """Raises UnsupportedVersion for a table version that is read only. `name` is the table's."""
     if VERSIONS[number].writable:

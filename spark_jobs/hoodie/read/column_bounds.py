@@ -184,20 +184,15 @@ def _decimals(stats: ColumnStats, log: bool) -> _Ends:
     """Merged bytes of a log file were compared as bytes, where they do not say that they are a decimal."""
     if isinstance(stats.low, Decimal):
         return stats.low, stats.high
-    if stats.scale is not None and stats.low and stats.high:
-        return _unscaled(stats.low, stats.scale), _unscaled(stats.high, stats.scale)
-    if log or not (stats.low and stats.high):
+    if (log and stats.scale is None) or not (stats.low and stats.high):
         return None, None
-    return merged_decimal(stats.low), merged_decimal(stats.high)
+    return stored_decimal(stats.low, stats.scale), stored_decimal(stats.high, stats.scale)
 
 
-def _unscaled(data: bytes, scale: int) -> Decimal:
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale, _EXACT)
-
-
-def merged_decimal(data: bytes) -> Decimal:
-    """What Apache Hudi's merging of records leaves of a DecimalWrapper: unscaled bytes."""
-    return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(_SCALE, _EXACT)
+def stored_decimal(data: bytes, scale: int | None) -> Decimal:
+    """Of unscaled bytes; without a scale what Apache Hudi's merging leaves of a DecimalWrapper."""
+    unscaled = Decimal(int.from_bytes(data, "big", signed=True))
+    return unscaled.scaleb(_SCALE if scale is None else -scale, _EXACT)
 
 
 def _texts(stats: ColumnStats, _: bool) -> _Ends:

@@ -7,15 +7,16 @@ Standard library only, and nothing is imported that needs more.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from hoodie.config.versions import is_writable
 from hoodie.errors import HoodieError
 from hoodie.table.features import features
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.markers import marker_instants
-from hoodie.table.properties import TableType
+from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.time import REQUESTED
@@ -247,12 +248,20 @@ def glance(table: Table) -> list[Finding]:
     return run_checks(Examination(table), _GLANCE)
 
 
+def remedy_for(props: TableProperties, text: str) -> str:
+    """A remedy with what it says of commands where a table is read only here."""
+    if is_writable(props.version) or "hoodie " not in text:
+        return text
+    return f"{text}. Tables of version {props.version} are read only here: use Apache Hudi for it"
+
+
 def run_checks(examined: Examination, checks: Iterable[Check]) -> list[Finding]:
     """What checks find; of one that fails, that."""
     findings: list[Finding] = []
     for check in checks:
         try:
-            findings += check(examined)
+            for found in check(examined):
+                findings.append(replace(found, remedy=remedy_for(examined.props, found.remedy)))
         except (HoodieError, OSError) as error:
             name = check.__name__.strip("_").removeprefix("check_").replace("_", " ")
             findings.append(Finding(name, ERROR, str(error)))

@@ -43,6 +43,7 @@ def check_contents(table: Table) -> Contents:
     """
     snapshot, storage, listing = table.view, table.storage, table.listing()
     appends = _appends(CommittedFiles.of(table))
+    partial = table.properties.merge_rule.by_mode
     work: list[tuple[FileSlice, bool]] = []
     for partition in listing.partitions():
         for group in file_slices(snapshot, listing.files, partition).values():
@@ -54,7 +55,7 @@ def check_contents(table: Table) -> Contents:
         found = list(_base(storage, item.base, latest)) if item.base else []
         for log in item.logs if latest else ():
             parts = appends.get(join(log.partition, log.name), ())
-            found += _log(storage, log, parts, snapshot)
+            found += _log(storage, log, parts, snapshot, partial)
         return found
 
     with ThreadPoolExecutor(usable_cores()) as pool:
@@ -83,16 +84,18 @@ def _base(storage: Storage, base: BaseFile, pages: bool) -> Iterator[Finding]:
 
 
 def _log(
-    storage: Storage, log: LogFile, parts: Sequence[CommittedFile], snapshot: TimelineView
+    storage: Storage, log: LogFile, parts: Sequence[CommittedFile], snapshot: TimelineView, partial: bool
 ) -> Iterator[Finding]:
-    """A corrupt block hides rows where a commit wrote it; else a failed writer left it: no row is lost."""
+    """A corrupt block hides rows where a commit wrote it; else a failed writer left it: no row is lost.
+    `partial`: the table's rows merge by a mode, so that blocks may have changed columns only.
+    """
     try:
         with LogFileReader(storage, log.path) as reader:
             for block in reader.blocks():
                 if block.type is BlockType.CORRUPT:
                     yield _corrupt(log, block, parts)
                 elif snapshot.shows(block.instant or log.slice):
-                    _decode(reader, block)
+                    _decode(reader, block, partial)
     except FileNotFoundError:
         return
     except HoodieError as error:
@@ -111,8 +114,8 @@ def _corrupt(log: LogFile, block: LogBlock, parts: Sequence[CommittedFile]) -> F
     return NOTHING, f"{where}: what a writer left that failed"
 
 
-def _decode(reader: LogFileReader, block: LogBlock) -> None:
+def _decode(reader: LogFileReader, block: LogBlock, partial: bool) -> None:
     if block.type is BlockType.DELETE:
         read_delete_block(reader.content(block))
     elif block.type in DATA_TYPES:
-        read_data_block(block, reader.content(block))
+        read_data_block(block, reader.content(block), partial=partial)

@@ -33,8 +33,8 @@ from hoodie.metadata.partitions.record_index import file_ids, last_places
 from hoodie.metadata.settings import COLUMN_STATS_COLUMNS
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.read.bounds import comparable
-from hoodie.read.column_bounds import merged_decimal
-from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding
+from hoodie.read.column_bounds import stored_decimal
+from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding, remedy_for
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices, merged_slices
@@ -100,7 +100,8 @@ def _narrower(stored: ColumnStats, right: ColumnStats) -> bool:
         return False
     ends = [_comparable(value) for value in (stored.low, right.low, right.high, stored.high)]
     if any(isinstance(value, bytes) for value in ends) and any(isinstance(value, Decimal) for value in ends):
-        ends = [merged_decimal(value) if isinstance(value, bytes) else value for value in ends]
+        scale = stored.scale
+        ends = [stored_decimal(value, scale) if isinstance(value, bytes) else value for value in ends]
     try:
         return bool(ends[0] > ends[1] or ends[2] > ends[3])
     except TypeError:
@@ -331,16 +332,18 @@ def _findings(table: Table, deep: bool, config: Config) -> Iterator[Finding]:
         assert metadata is not None
         if metadata.lacks:
             text = f"it lacks instant {metadata.lacks}: queries list the folders instead"
-            yield Finding(_CHECK, WARNING, text, remedy)
+            yield Finding(_CHECK, WARNING, text, remedy_for(table.properties, remedy))
             return
         clean = True
         for item in compare(table, metadata, config, deep):
             clean = False
             why = f"{remedy} --indexes {item.index}" if item.index != Partition.FILES.value else remedy
-            yield Finding(_CHECK, ERROR if item.loses else WARNING, item.text, why)
+            status = ERROR if item.loses else WARNING
+            yield Finding(_CHECK, status, item.text, remedy_for(table.properties, why))
     except (TableError, InputError, FileNotFoundError) as error:
         text = error.message if isinstance(error, HoodieError) else f"{error.filename or error} is gone"
-        yield Finding(_CHECK, ERROR, f"it can't be read: {text}", remedy)
+        said = f"it can't be read: {text}"
+        yield Finding(_CHECK, ERROR, said, remedy_for(table.properties, remedy))
         return
     if clean:
         what = "agree with the table's files" if deep else "lists the files that are there"
