@@ -325,10 +325,14 @@ def instants(path: str, *, archived: bool = False) -> list[dict[str, Any]]:
 
 
 def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """File groups with their committed base files, newest first. Raises TableError for no table of ours."""
+    """File groups with their committed slices, newest first. Raises TableError for no table of ours.
+
+    `name` and `bytes` of a slice are its base file's, None and 0 where it has log files only; `logs` are in
+    the order in which they are read.
+    """
     from hoodie.config.key import Config
     from hoodie.table.handle import Table
-    from hoodie.table.view import slices
+    from hoodie.table.view import file_slices
 
     table = Table.open(path, Config.of(options or {}))
     snapshot, listing = table.view, table.listing()
@@ -337,11 +341,19 @@ def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[
             "partition": partition,
             "file_id": file_id,
             "slices": [
-                {"instant": str(file.instant), "name": file.name, "bytes": file.size} for file in group
+                {
+                    "instant": str(item.instant),
+                    "name": item.base.name if item.base else None,
+                    "bytes": item.base.size if item.base else 0,
+                    "logs": [{"name": log.name, "bytes": log.size} for log in item.logs],
+                }
+                for item in group
+                if item.base or item.logs
             ],
         }
         for partition in listing.partitions()
-        for file_id, group in slices(snapshot, listing.files, partition).items()
+        for file_id, group in file_slices(snapshot, listing.files, partition).items()
+        if any(item.base or item.logs for item in group)
     ]
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from hoodie.cli.output import Answer, grid, row_values, rows_grid
 from hoodie.errors import HoodieError, TableError
-from hoodie.format.log_block import BlockType, HeaderKey, LogBlock
-from hoodie.format.log_data import read_data_block, read_delete_block, record_count
+from hoodie.format.log_block import LATER_HEADERS, BlockType, HeaderKey, LogBlock
+from hoodie.format.log_data import is_partial, read_data_block, read_delete_block, record_count
 from hoodie.format.log_file import LogFileReader
 from hoodie.storage import normalize, storage_for
 from hoodie.text import plural, size, visible
@@ -48,6 +48,7 @@ def _described(reader: LogFileReader, block: LogBlock, with_records: bool) -> di
         "instant": block.instant,
         "target_instant": block.target_instant,
         "compacted_instants": list(block.compacted_instants),
+        "changed_columns_only": is_partial(block),
         "content_bytes": block.content_length,
         "headers": {_header_name(key): text for key, text in block.headers.items()},
         "records": None,
@@ -69,12 +70,12 @@ def _described(reader: LogFileReader, block: LogBlock, with_records: bool) -> di
 
 
 def _header_name(key: int) -> str:
-    return key.name if isinstance(key, HeaderKey) else str(key)
+    return key.name if isinstance(key, HeaderKey) else LATER_HEADERS.get(key, str(key))
 
 
 def _rows(block: LogBlock, content: bytes) -> list[dict[str, Any]]:
     if block.type is not BlockType.DELETE:
-        return row_values(read_data_block(block, content))
+        return row_values(read_data_block(block, content, partial=True))
     deletes = read_delete_block(content)
     ordering = [None] * len(deletes) if deletes.ordering is None else deletes.ordering.to_pylist()
     return [
@@ -103,6 +104,8 @@ def _text(document: dict[str, Any]) -> str:
 
 def _cells(block: dict[str, Any]) -> Sequence[Any]:
     notes = [block["problem"]] if block["problem"] else []
+    if block["changed_columns_only"]:
+        notes.append("changed columns only")
     if block["compacted_instants"]:
         notes.append(f"compacts {', '.join(block['compacted_instants'])}")
     return (

@@ -196,16 +196,20 @@ def _about(entry: dict[str, Any]) -> str:
 def files(args: argparse.Namespace) -> Answer:
     groups = hoodie.file_groups(args.table, options=dict(args.option))
     rows: list[Sequence[Any]] = []
-    latest = total = slices = 0
+    latest = total = files = 0
     for group in groups:
-        for place, item in enumerate(group["slices"]):
-            name = (group["partition"], group["file_id"]) if place == 0 else ("", "")
-            rows.append((*name, item["instant"], size(item["bytes"]), item["name"]))
-            total += item["bytes"]
-            latest += item["bytes"] if place == 0 else 0
-            slices += 1
+        name, read = (group["partition"], group["file_id"]), True
+        for item in group["slices"]:
+            base = [item] if item["name"] else []
+            for file in (*base, *item["logs"]):
+                rows.append((*name, item["instant"], size(file["bytes"]), file["name"]))
+                name = ("", "")
+                total += file["bytes"]
+                latest += file["bytes"] if read else 0
+                files += 1
+            read = read and not base
     note = (
-        f"{plural(len(groups), 'file group')}, {plural(slices, 'file')} of {size(total)}; "
+        f"{plural(len(groups), 'file group')}, {plural(files, 'file')} of {size(total)}; "
         f"the latest of each group: {size(latest)}"
     )
     document = {"base_path": normalize(args.table), "file_groups": groups}

@@ -30,10 +30,16 @@ PREFIX = len(MAGIC) + 8
 #: bytes of the length that ends a block
 TAIL = 8
 MAX_SIZE = 2**31 - 1
-#: Apache Hudi 1.x writes header keys up to this one
-_LAST_HEADER_KEY = 8
 #: "true" marks a block of Apache Hudi 1.x whose rows hold changed columns only
 IS_PARTIAL = 7
+#: header keys of Apache Hudi 1.x beside those of HeaderKey
+LATER_HEADERS = {
+    5: "RECORD_POSITIONS",
+    6: "BLOCK_IDENTIFIER",
+    IS_PARTIAL: "IS_PARTIAL",
+    8: "BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS",
+}
+_LAST_HEADER_KEY = max(LATER_HEADERS)
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | pa.Buffer"
 
