@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from hoodie.cli import main
+from hoodie.format.log_file import LogFileReader
+from hoodie.storage.local import LocalStorage
+from hoodie.table.commit_keys import block_keys
 
 
 def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -45,6 +48,9 @@ def test_blocks_of_changed_columns(later_more: Path, capsys: pytest.CaptureFixtu
         {name: text for name, text in row.items() if not name.startswith("_hoodie_")} for row in block["rows"]
     ]
     assert named == [{"ts": 5, "val": 100 * number} for number in (1, 3, 5, 7, 9)]
+    with LogFileReader(LocalStorage(), str(log)) as reader:
+        keys = [block_keys(item, reader.content(item)).to_pylist() for item in reader.blocks()]
+    assert keys == [[row["_hoodie_record_key"] for row in block["rows"]]]
     headers = block["headers"]
     assert headers["IS_PARTIAL"] == "true"
     assert headers["BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS"] < block["instant"]

@@ -75,8 +75,9 @@ def deleted_keys(
 
 
 def block_keys(block: Any, content: bytes) -> Array:
-    """The record keys of a data block."""
-    return whole(read_data_block(block, content, _KEY_SCHEMA, [RECORD_KEY]).column(RECORD_KEY))
+    """The record keys of a data block, which rows of changed columns have, too."""
+    rows = read_data_block(block, content, _KEY_SCHEMA, [RECORD_KEY], partial=True)
+    return whole(rows.column(RECORD_KEY))
 
 
 def always(records: DeleteRecords) -> Array:
