@@ -281,10 +281,12 @@ class _Planner:
 
     def _of_base(self, instant: InstantTime, partition: str, stat: WriteStat) -> Change | None:
         """Of a base file without a change log: its rows are all new, or the earlier ones all gone, or both
-        files are compared, as where the table did not keep the log yet.
+        files are compared, as where the table did not keep the log yet. Deletes that a new file counts are of
+        rows that were not there.
         """
         made = partial(Change, instant=instant, partition=partition, file_id=stat.file_id)
-        if not stat.num_update_writes and not stat.num_deletes and stat.num_inserts <= stat.num_writes:
+        deletes = 0 if stat.is_new_file_group else stat.num_deletes
+        if not stat.num_update_writes and not deletes and stat.num_inserts <= stat.num_writes:
             if not stat.num_inserts:
                 return None  # a copy, or a file without rows
             how = How.INSERTED if stat.num_inserts == stat.num_writes else How.APPENDED
@@ -292,7 +294,7 @@ class _Planner:
             return made(how=how, after=after, count=stat.num_inserts)
         if stat.is_new_file_group:
             raise TableError(
-                f"commit {instant} says of the new file {stat.path} that it updated or deleted rows, so that "
+                f"commit {instant} says of the new file {stat.path} that it updated rows, so that "
                 f"its changes are not known. Ask for changes after it, begin={instant}",
                 instant=instant,
                 path=stat.path or "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,19 @@ def test_rows_of_a_late_write_are_no_change(tmp_path: Path) -> None:
     image = {"id": "b", "ts": 5, "val": "b"}
     assert changes(ask(str(path)))[-1] == ("u", second, image, {**image, "ts": 6})
     assert len(changes(ask(str(path)))) == 3
+
+
+def test_deletes_of_rows_that_were_not_there(tmp_path: Path) -> None:
+    """Apache Hudi counts in a new file the rows that its writer was given as deleted."""
+    path = tmp_path / "t"
+    first = hoodie.write_table(plain(("a", 5, "a")), str(path), options={**PLAIN, **EVENT_TIME}).instant
+    file = path / ".hoodie" / f"{first}.commit"
+    commit = json.loads(file.read_text())
+    for stats in commit["partitionToWriteStats"].values():
+        stats[0]["numDeletes"] = 2
+    file.write_text(json.dumps(commit))
+    keeps_changes(path)
+    assert changes(ask(str(path))) == [("i", first, None, {"id": "a", "ts": 5, "val": "a"})]
 
 
 def test_a_change_log_without_records(tmp_path: Path) -> None:
