@@ -193,6 +193,28 @@ class HudiServer:
                 "write", source=source, path=str(path), options=dict(options), operation=operation, mode=mode
             )
 
+    @contextlib.contextmanager
+    def writing(
+        self, path: str | Path, rows: pa.Table, options: Mapping[str, str], *, pause: int
+    ) -> Iterator[None]:
+        """An upsert that is under way meanwhile: it takes so many milliseconds a row."""
+        with tempfile.TemporaryDirectory(dir=self.work_dir) as folder:
+            source = str(Path(folder) / "rows.parquet")
+            pq.write_table(rows, source)
+            self.request(
+                "write",
+                source=source,
+                path=str(path),
+                options=dict(options),
+                operation="upsert",
+                mode="append",
+                pause=pause,
+            )
+            try:
+                yield
+            finally:
+                self.request("join")
+
     def bootstrap(
         self, path: str | Path, source: str | Path, options: Mapping[str, str], *, schema: str = ""
     ) -> None:

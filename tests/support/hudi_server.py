@@ -19,6 +19,7 @@ import os
 import sys
 import time
 import traceback
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -88,6 +89,8 @@ class Server:
         self.work_dir = work_dir
         self.answers = 0
         self.locks: dict[str, Any] = {}
+        self.threads = ThreadPoolExecutor(2)
+        self.beside: list[Future[Any]] = []
         if not self.first:
             for name, value in KEEP_VERSION_6.items():
                 self.spark.sql(f"set {name}={value}")
@@ -105,14 +108,31 @@ class Server:
         return {"parquet": target, "schema": frame.schema.simpleString()}
 
     def write(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Write the rows of a Parquet file with one of Hudi's operations."""
+        """Write the rows of a Parquet file with one of Hudi's operations.
+
+        With a pause, in milliseconds a row, it is done in a thread; `join` waits for it.
+        """
         frame = self.spark.read.parquet(request["source"]).coalesce(1)
+        if request.get("pause"):
+            sleep = f"java_method('java.lang.Thread', 'sleep', {request['pause']}L)"
+            frame = frame.where(f"{sleep} is not null")
         options = dict(WRITE_DEFAULTS)
         if not self.first:
             options.update(KEEP_VERSION_6)
         options["hoodie.datasource.write.operation"] = request["operation"]
         options.update(request.get("options", {}))
-        frame.write.format("hudi").options(**options).mode(request["mode"]).save(request["path"])
+        writer = frame.write.format("hudi").options(**options).mode(request["mode"])
+        if request.get("pause"):
+            self.beside.append(self.threads.submit(writer.save, request["path"]))
+        else:
+            writer.save(request["path"])
+        return {}
+
+    def join(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Wait for the writes that were begun with a pause; raises what they raised."""
+        begun, self.beside = self.beside, []
+        for write in begun:
+            write.result()
         return {}
 
     def bootstrap(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -322,6 +342,7 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
     verbs = {
         "read": server.read,
         "write": server.write,
+        "join": server.join,
         "bootstrap": server.bootstrap,
         "sql": server.sql,
         "hadoop": server.hadoop,
