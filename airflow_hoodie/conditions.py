@@ -4,7 +4,8 @@ What "after" means:
 
 * an instant (14 or 17 digits) that is completed on the timeline: what completed after it. Of writers at once
   one that began earlier may complete later. "After" any other instant are those that are greater, compared as
-  texts as Hudi does;
+  texts as Hudi does; of table versions 8 and 9 those that completed after that time, since spans of queries
+  are times of completion there;
 * a moment (datetime or ISO 8601 text; without a zone it is UTC): commits completed later. The completion
   time is the modification time of the completed instant's file, Hudi's state transition time; table versions
   8 and 9 have it in the file's name.
@@ -29,6 +30,7 @@ from typing import Any, Protocol
 from airflow_hoodie.commits import CommitHit, TableReader, completed_at
 from hoodie.errors import ConfigError
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
 from hoodie.timeline.time import REQUESTED
@@ -79,6 +81,8 @@ class Since:
         if self.instant is None:
             return Bound(moment_ms=self.moment_ms)
         known = next((item for item in timeline.commits() if item.time == self.instant), None)
+        if known is None and timeline.layout.has_completion_time:
+            return Bound(moment_ms=instant_millis(self.instant, timeline.utc))
         completed_ms = None if known is None else timeline.completion_of(known)
         return Bound(instant=self.instant, completed_ms=completed_ms)
 

@@ -43,7 +43,7 @@ class WatchOffset:
         commits = timeline.commits()
         if isinstance(first, Since):
             bound = first.on(timeline)
-            low = "" if bound.completed_ms is not None else first.instant or ""
+            low = bound.instant if bound.instant is not None and bound.completed_ms is None else ""
             past = [item for item in commits if not bound.admits(item, completed_at(timeline, item))]
             return cls(low).plus(item.time for item in past).compacted(timeline)
         return cls().plus(item.time for item in commits).compacted(timeline)

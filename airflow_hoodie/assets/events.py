@@ -20,6 +20,8 @@ FOUND = "already_committed"
 #: so many of the newest events of an asset are looked through for one
 _LOOK_BACK = 500
 _FIELDS = ("base_path", "instant", "action", "completion_time", "operation", "partitions", *COUNTS)
+#: of table versions 8 and 9 only
+_COMPLETION = "completion"
 
 
 def commits_in(events: Any) -> list[dict[str, Any]]:
@@ -28,7 +30,8 @@ def commits_in(events: Any) -> list[dict[str, Any]]:
     events: a task's `triggering_asset_events`, or the events of one asset of them. It does not matter whether
     a watcher or an operator emitted an event; events that name no commit are left out. Keys: base_path,
     instant, action, completion_time (of watchers), operation, partitions, num_inserts, num_updates,
-    num_deletes, num_writes, num_files, bytes_written.
+    num_deletes, num_writes, num_files, bytes_written; of tables of versions 8 and 9 also completion, which is
+    what `begin` and `end` of an incremental query take there.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for event in _flat(events):
@@ -36,7 +39,8 @@ def commits_in(events: Any) -> list[dict[str, Any]]:
         event = extra.get("payload") if extra.get("from_trigger") else extra
         if isinstance(event, Mapping) and event.get("instant") and event.get("base_path"):
             key = (str(event["base_path"]), str(event["instant"]))
-            found.setdefault(key, {name: event.get(name) for name in _FIELDS})
+            more = (_COMPLETION,) if event.get(_COMPLETION) else ()
+            found.setdefault(key, {name: event.get(name) for name in (*_FIELDS, *more)})
     return list(found.values())
 
 

@@ -16,6 +16,7 @@ import pytest
 import hoodie
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import CommitFilter, Commits, Since
+from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.cli import main
 from hoodie.errors import UnsupportedVersion
 from hoodie.table.handle import Table
@@ -200,6 +201,31 @@ def test_sensors(metas: dict[Path, dict[str, Any]]) -> None:
         assert reader.poll() is timeline
 
 
+def test_a_sensor_and_a_watcher_after_a_time_of_completion(later_more: Path) -> None:
+    """As `end` of a query has it: a commit that was requested earlier, and completed later, is after it."""
+    path = later_more / "more/nbcc_out_of_order/table"
+    reader = TableReader(str(path))
+    timeline = reader.poll()
+    *_, overtaking, overtaken, last = timeline.by_completion()
+    assert overtaken.is_before(overtaking.time)
+    since = Since.parse(str(overtaking.completion))
+    hit = Commits(since=since, min_commits=2).find(reader, timeline)
+    assert hit is not None
+    assert hit.to_dict()["completion"] == last.completion
+    assert Commits(since=since, min_commits=3).find(reader, timeline) is None
+    until = Since.parse(str(overtaken.completion))
+    hit = Commits(since=since, until=until).find(reader, timeline)
+    assert hit is not None
+    assert hit.instant == overtaken
+    found = new_commits(reader, timeline, WatchOffset.start(timeline, since), CommitFilter())
+    assert [event["instant"] for event in found.events] == [overtaken.time, last.time]
+    assert [event["completion"] for event in found.events] == [overtaken.completion, last.completion]
+    rows = hoodie.read_table(str(path), begin=str(overtaking.completion), end=str(overtaken.completion))
+    assert set(rows["_hoodie_commit_time"].to_pylist()) <= {overtaken.time}
+    shown = {item["instant"]: item.get("completion") for item in hoodie.instants(str(path))}
+    assert shown == {instant.time: instant.completion for instant in timeline}
+
+
 def test_a_sensor_of_a_partition(all_instants: Path) -> None:
     """Partitions stand in the commits, which are Avro."""
     reader = TableReader(str(all_instants))
@@ -240,7 +266,6 @@ USES: dict[str, Callable[[str], Any]] = {
     "restore": lambda path: hoodie.restore_table(path, InstantTime("20200101000000000")),
     "savepoint": hoodie.savepoint_table,
     "index": lambda path: hoodie.index_table(path, "create", "column_stats"),
-    "services": hoodie.plan_services,
     "run_services": hoodie.run_services,
 }
 

@@ -153,6 +153,7 @@ def _write(writer: pq.ParquetWriter, schema: pa.Schema, pending: list[pa.RecordB
 
 def timeline(args: argparse.Namespace) -> Answer:
     instants = hoodie.instants(args.table, archived=args.archived)
+    completions = ("completion",) if any("completion" in entry for entry in instants) else ()
     heads = (
         "instant",
         "action",
@@ -164,6 +165,7 @@ def timeline(args: argparse.Namespace) -> Answer:
         "files",
         "size",
         "changed (UTC)",
+        *completions,
     )
     rows = [
         (
@@ -177,6 +179,7 @@ def timeline(args: argparse.Namespace) -> Answer:
             entry.get("files"),
             size(entry["bytes"]) if "bytes" in entry else "",
             moment(entry.get("changed_ms")),
+            *(entry.get(name) for name in completions),
         )
         for entry in instants
     ]
