@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import socket
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,7 @@ from hoodie.sync.hive.catalog import CATALOGS, Catalog, catalog
 from hoodie.sync.hive.desired_entry import REALTIME_INPUT, Entry
 from hoodie.table.handle import Table
 from tests.support.cli import said
+from tests.unit.write.support import listing
 
 if TYPE_CHECKING:
     from tests.support.glue import Glue
@@ -370,3 +372,77 @@ def _closed_port() -> int:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         return int(closed.getsockname()[1])
+
+
+#: tables of versions 8 and 9 that Apache Hudi wrote, with the values of their partitions
+LATER = {
+    "1.2.0-v8/cow_archived": ["apac", "eu", "us"],
+    "1.2.0-v8/mor_compacted": ["apac", "eu", "us"],
+    "1.2.0-v9/cow_nonpart": [],
+    "1.2.0-v9/cow_delete_partition": ["apac", "us"],
+    "1.2.0-v9/cow_hive_urlenc": None,
+    "1.2.0-v9/mor_inflight": ["apac", "eu", "us"],
+    "more/nbcc_out_of_order": ["apac", "eu", "us"],
+    "more/up_6to9_mor": None,
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_tables_of_later_versions_are_entered(
+    lake: Lake, later_tables: Path, later_more: Path, name: str
+) -> None:
+    """The newest request and the newest completion, as HiveSyncTool of Apache Hudi 1.2.0; no file changes."""
+    place = (later_more if name.startswith("more/") else later_tables) / name / "table"
+    lake.path = str(place)
+    before, columns = listing(place), hoodie.read_table(lake.path, meta=False).schema
+    made = lake.sync()
+    assert made.warnings == []
+    names = [item["entry"].partition(".")[2] for item in made.entries]
+    commits = Table.open(lake.path).timeline.commits()
+    with lake.opened() as opened:
+        for entry in names:
+            found = opened.entry(lake.database, entry)
+            assert found is not None
+            assert found.parameters["last_commit_time_sync"] == commits[-1].time
+            assert found.parameters["last_commit_completion_time_sync"] == max(
+                str(item.completion) for item in commits
+            )
+            data = [item.name for item in (*found.columns, *found.partition_columns)]
+            assert {item for item in data if not item.startswith("_hoodie")} == {
+                item.lower() for item in columns.names
+            }
+            stored = sorted(value for (value,) in opened.partitions(lake.database, lake.entry(opened, entry)))
+            expected = LATER[name]
+            assert stored == (partition_values_of(place) if expected is None else expected)
+    assert lake.sync().status == "skipped"
+    assert listing(place) == before
+
+
+def partition_values_of(place: Path) -> list[str]:
+    paths = Table.open(str(place)).listing().partitions()
+    return sorted(unquote(path).rpartition("=")[2] for path in paths)
+
+
+def test_a_writer_of_a_later_version_that_was_overtaken(lake: Lake, later_more: Path, tmp_path: Path) -> None:
+    """It was requested before the newest commit of the last sync, and was completed after it."""
+    table = tmp_path / "overtaken"
+    shutil.copytree(later_more / "more/nbcc_out_of_order/table", table)
+    lake.path = str(table)
+    folder = table / ".hoodie/timeline"
+    commits = Table.open(lake.path).timeline.commits()
+    second, third = sorted(commits[1:3], key=lambda item: str(item.completion))
+    assert second.time > third.time or second is commits[2]
+    for instant in (third, commits[3]):
+        name = f"{instant.time}_{instant.completion}.{instant.action.value}"
+        (folder / name).rename(tmp_path / name)
+    lake.sync()
+    with lake.opened() as opened:
+        entry = lake.entry(opened, "nbcc_out_of_order_rt")
+        opened.drop(lake.database, entry, [("eu",)])
+    (tmp_path / f"{third.time}_{third.completion}.{third.action.value}").rename(
+        folder / f"{third.time}_{third.completion}.{third.action.value}"
+    )
+    found = {item["entry"].partition(".")[2]: item for item in lake.sync().entries}
+    assert found["nbcc_out_of_order_rt"]["partitions_added"] == 1
+    assert not found["nbcc_out_of_order_rt"]["all_partitions"]
+    assert lake.days("nbcc_out_of_order_rt") == ["apac", "eu", "us"]

@@ -76,7 +76,7 @@ def is_writable(number: int) -> bool:
 
 def check_writable(number: int, base_path: str, name: str) -> None:
     """Raises UnsupportedVersion for a table version that is read only. `name` is the table's."""
-    if VERSIONS[number].writable:
+    if is_writable(number):
         return
     raise UnsupportedVersion(
         f"{base_path} has table version {number}; this package writes and serves versions up to "

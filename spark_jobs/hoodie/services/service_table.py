@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.concurrency.gate import check_concurrency, is_optimistic
+from hoodie.config import versions
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.hooks import HookContext, Hooks
@@ -40,20 +41,34 @@ class ServiceTable:
 
     @classmethod
     def open(
-        cls, place: str | Table, options: Mapping[str, Any], extra_metadata: Mapping[str, str] | None = None
+        cls,
+        place: str | Table,
+        options: Mapping[str, Any],
+        extra_metadata: Mapping[str, str] | None = None,
+        *,
+        dry_run: bool = False,
+        reads: bool = False,
     ) -> ServiceTable:
         """The table at a path, or one that is open, of which nothing is read twice.
 
-        Raises ConfigError for wrong settings, TableMismatch where they contradict it, UnsupportedVersion for
-        a table that is read only, TableError.
+        `dry_run` plans for a table that is read only, with a warning that no service runs there; `reads`: the
+        service never changes the table. Raises ConfigError for wrong settings, TableMismatch where they
+        contradict it, UnsupportedVersion for any other service of a table that is read only, TableError.
         """
         check_extra(extra_metadata or {})
         given = Config.of(options)
         table = place if isinstance(place, Table) else Table.open(place, given)
-        table.for_writing()
+        warnings: list[str] = []
+        if dry_run and not versions.is_writable(table.properties.version):
+            warnings.append(
+                f"table version {table.properties.version} is served by Apache Hudi alone: run there what is "
+                "due. The plan goes by the settings of this call and of the table"
+            )
+        elif not reads:
+            table.for_writing()
         config = merged(given, table.properties)
         check_concurrency(table, config)
-        return cls(table, config, dict(extra_metadata or {}))
+        return cls(table, config, dict(extra_metadata or {}), warnings=warnings)
 
     @property
     def storage(self) -> Storage:

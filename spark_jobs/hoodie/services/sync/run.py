@@ -34,7 +34,7 @@ class SyncResult(ServiceResult):
 def sync_service(request: SyncRequest) -> SyncResult:
     """Sync; raises HoodieError as hoodie.sync.hive.run.sync, or warns of it where the settings say so."""
     started = time.monotonic()
-    target = ServiceTable.open(request.table, {**request.options, **_named(request)})
+    target = ServiceTable.open(request.table, {**request.options, **_named(request)}, reads=True)
     if request.metastore and not _is_glue(request) and target.config[TOOL] is not Tool.HIVE:
         raise ConfigError(
             f"{request.metastore} is the address of a metastore, and {TOOL.name} asks for "

@@ -32,10 +32,8 @@ from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.table.table_schema import TableSchema
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.clock import format_millis
 from hoodie.timeline.instant import Action, Instant, in_order
 from hoodie.timeline.models.clean import CleanMetadata
-from hoodie.timeline.time import InstantTime
 
 _DROPS = "DELETE_PARTITION"
 
@@ -60,16 +58,10 @@ def scope(table: Table, timeline: Timeline, commit_time: str | None, completion_
         instant
         for instant in timeline.filter([*_COMMITS, Action.CLEAN], completed=True)
         if instant.is_after(commit_time)
-        or (completion_time and str(completed_at(timeline, instant) or "") > completion_time)
+        or (completion_time and str(timeline.completion_time(instant) or "") > completion_time)
     ]
     written, dropped = _followed(table, timeline, instants)
     return Scope(full=False, written=frozenset(written - dropped), dropped=frozenset(dropped))
-
-
-def completed_at(timeline: Timeline, instant: Instant) -> InstantTime | None:
-    """When an instant was completed, in the form of an instant."""
-    moment = timeline.completion_of(instant)
-    return None if moment is None else format_millis(moment, timeline.utc)
 
 
 def _full(table: Table, timeline: Timeline) -> Scope:
@@ -276,7 +268,7 @@ class _Sync:
 
 def _newest(timeline: Timeline) -> dict[str, str]:
     commits = timeline.commits()
-    moments = [moment for item in commits if (moment := completed_at(timeline, item))]
+    moments = [moment for item in commits if (moment := timeline.completion_time(item))]
     found: dict[str, str] = {COMMIT_TIME: commits[-1].time}
     return {**found, COMPLETION_TIME: max(moments, key=str)} if moments else found
 
