@@ -64,6 +64,7 @@ def active_details(
         contents, problem = Contents(), error.message
     except FileNotFoundError:
         return None  # archived or rolled back since
+    _add_completion(contents, instant)
     return {
         **out,
         **contents.to_dict(),
@@ -88,7 +89,14 @@ def archived_details(
                 break
     except TableError as error:
         problem = error.message
+    _add_completion(contents, instant)
     return {**found[instant].to_dict(), **contents.to_dict(), "problem": problem, "timeline_files": []}
+
+
+def _add_completion(contents: Contents, instant: Instant) -> None:
+    """Where names have it: queries of a span take it as `begin` and `end` there."""
+    if instant.completion is not None:
+        contents.facts.append(("completion time", instant.completion))
 
 
 def _choose(instants: Iterable[Instant], time: str, action: str | None) -> Instant | None:

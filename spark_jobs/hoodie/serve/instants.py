@@ -98,7 +98,9 @@ T = TypeVar("T")
 LIMIT, MAX_LIMIT = 200, 1000
 
 #: the plan of these may lie for long before it is carried out
-_PLANNED = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLEAN, Action.INDEXING})
+_PLANNED = frozenset(
+    {Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.CLEAN, Action.INDEXING}
+)
 #: a writer creates its first file this soon after it took the instant, clocks of storages differing
 _PROMPT_MS = 60_000
 _QUARTER_MS = 15 * 60_000
@@ -115,14 +117,23 @@ class StateTimes:
 
     @classmethod
     def of(cls, timeline: Timeline, instant: Instant) -> StateTimes:
-        """By modification times. A completed commit may have been a compaction."""
+        """By modification times; by the times in names where the layout has them, which a copy keeps. A
+        completed commit may have been a compaction.
+        """
         actions = [instant.action, *timeline.layout.plans_of(instant.action)]
 
         def changed(state: State) -> int | None:
             times = (timeline.changed_ms(Instant(instant.time, action, state)) for action in actions)
             return next((time for time in times if time is not None), None)
 
-        return cls(changed(State.REQUESTED), changed(State.INFLIGHT), timeline.completion_of(instant))
+        inflight, completed = changed(State.INFLIGHT), timeline.completion_of(instant)
+        if not timeline.layout.has_completion_time:
+            return cls(changed(State.REQUESTED), inflight, completed)
+        if instant.action is Action.SAVEPOINT:  # it has the time of the commit that it keeps
+            return cls(None, inflight, completed)
+        begun = instant_millis(instant.time, timeline.utc)
+        known = inflight is not None and begun <= inflight <= (inflight if completed is None else completed)
+        return cls(begun, inflight if known else None, completed)
 
     def known(self, time: InstantTime, utc: bool) -> bool:
         """Are these the times of the writes, and not those of a copy?"""

@@ -71,6 +71,10 @@ def audit(table: Table) -> Audit:
     return Audit(len(named), lost, committed.undeleted(older), kept)
 
 
+#: layout two has an action of its own for a pending clustering
+_PLANNED = (Action.COMPACTION, Action.REPLACECOMMIT, Action.CLUSTERING)
+
+
 def _referenced_files(timeline: Timeline, storage: Storage) -> Iterator[tuple[Instant, str, str, str]]:
     """(instant, what it is, partition, name) of the files that savepoints keep and pending plans read."""
     for instant in timeline.filter([Action.SAVEPOINT], completed=True):

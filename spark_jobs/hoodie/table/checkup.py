@@ -23,6 +23,7 @@ from hoodie.timeline.time import REQUESTED
 
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
 
+BY_HUDI = "run it, or take it back, with Apache Hudi"
 _OLD_PLAN_S = 24 * 3600
 #: so many commits without the service that would take or merge their files show that it does not run
 _UNCLEANED, _UNCOMPACTED, _UNARCHIVED = 40, 20, 100
@@ -61,6 +62,10 @@ class Examination:
         self.dead = {beat.instant: beat for beat in beats if beat.instant not in self.live}
         self.timeline = table.timeline
 
+    def remedy(self, here: str, there: str = BY_HUDI) -> str:
+        """What to do: `here` where this package serves the table's version, else `there`."""
+        return here if is_writable(self.props.version) else there
+
     def age_s(self, instant: Instant) -> int:
         """Seconds since the newest file of an instant was written."""
         written = self.timeline.changed_ms(instant)
@@ -92,7 +97,12 @@ def check_metadata_table(table: Examination) -> Iterator[Finding]:
             OK if there else ERROR,
             f"the properties name {', '.join(listed)}"
             + ("" if there else ", but .hoodie/metadata is missing"),
-            "" if there else "hoodie index rebuild makes it anew, and so does the next write from here",
+            ""
+            if there
+            else table.remedy(
+                "hoodie index rebuild makes it anew, and so does the next write from here",
+                "let a write of Apache Hudi make it anew",
+            ),
         )
     elif there:
         yield Finding(
@@ -128,7 +138,7 @@ def _pending_one(table: Examination, instant: Instant) -> Finding:
         if instant.state is State.REQUESTED:
             return _plan(table, instant, since, "a clustering's plan that waits to be carried out")
         text = f"{instant}, {since} ago: a clustering that was begun, and no process is at work on it"
-        return Finding("pending", WARNING, text, _RUN[instant.action])
+        return Finding("pending", WARNING, text, table.remedy(_RUN[instant.action]))
     if instant.action in WRITE_ACTIONS:
         return Finding(
             "pending",
@@ -141,11 +151,14 @@ def _pending_one(table: Examination, instant: Instant) -> Finding:
             "pending",
             WARNING,
             f"{instant}, {since} ago: it did not come to its end",
-            "write to the table, which finishes a rollback; a restore has to be run again",
+            table.remedy(
+                "write to the table, which finishes a rollback; a restore has to be run again",
+                "write to the table with Apache Hudi, which finishes a rollback; run a restore again",
+            ),
         )
     if instant.state is State.INFLIGHT and instant.action is not Action.CLEAN:
         text = f"{instant}, {since} ago: begun, and no process is at work on it"
-        return Finding("pending", WARNING, text, _RUN.get(instant.action, _BY_HUDI))
+        return Finding("pending", WARNING, text, table.remedy(_RUN.get(instant.action, BY_HUDI)))
     return _plan(table, instant, since, "a plan that waits to be carried out")
 
 
@@ -157,7 +170,6 @@ def _is_clustering(table: Examination, instant: Instant) -> bool:
         return True
 
 
-_BY_HUDI = "run it, or take it back, with Apache Hudi"
 _RUN = {
     Action.COMPACTION: "hoodie compact --mode execute; hoodie cancel drops it",
     **dict.fromkeys(
@@ -171,7 +183,8 @@ _RUN = {
 
 def _plan(table: Examination, instant: Instant, since: str, what: str) -> Finding:
     status = WARNING if table.age_s(instant) > _OLD_PLAN_S else NOTE
-    return Finding("pending", status, f"{instant}, {since} ago: {what}", _RUN.get(instant.action, _BY_HUDI))
+    remedy = table.remedy(_RUN.get(instant.action, BY_HUDI))
+    return Finding("pending", status, f"{instant}, {since} ago: {what}", remedy)
 
 
 def check_leftovers(table: Examination) -> Iterator[Finding]:
@@ -212,7 +225,8 @@ def check_services(table: Examination) -> Iterator[Finding]:
             if name == "archive"
             else f"{count} writes since the last {name}"
         )
-        yield Finding("services", WARNING, text, f"{command}; hoodie services plan says what holds it back")
+        run = table.remedy(command, f"run the {name} with Apache Hudi")
+        yield Finding("services", WARNING, text, f"{run}; hoodie services plan says what holds it back")
     if not late:
         yield Finding("services", OK, "compaction, clean and archive keep up")
 

@@ -152,7 +152,8 @@ def _timeline(table: Examination) -> Iterator[Finding]:
             "timeline",
             ERROR,
             f"can't be read, empty or cut short: {some(torn)}",
-            "restore these files in .hoodie from a copy, or roll the instants back: hoodie rollback",
+            f"restore these files in {timeline.layout.folder} from a copy, or roll the instants back: "
+            + table.remedy("hoodie rollback", "Apache Hudi's call rollback_to_instant"),
         )
     now = int(time.time() * 1000)
     utc = table.props.timeline_utc
@@ -186,7 +187,7 @@ def _files(table: Examination) -> Iterator[Finding]:
         yield Finding("files", NOTE, text, "pip install fastavro")
         return
     for wrong in _first(found.latest):
-        remedy = f"queries lack rows or show old ones, and refuse to: {_RESTORE}"
+        remedy = f"queries lack rows or show old ones, and refuse to: {_restore(table)}"
         yield Finding("files", ERROR, str(wrong), remedy)
     for wrong in _first(found.older):
         yield Finding(
@@ -202,7 +203,13 @@ def _files(table: Examination) -> Iterator[Finding]:
             ERROR,
             f"{path} is missing, which {what} {instant.time} needs",
             "restore the file from a copy, or "
-            + ("delete the savepoint" if what == "savepoint" else f"hoodie cancel --instant {instant.time}"),
+            + (
+                "delete the savepoint"
+                if what == "savepoint"
+                else table.remedy(
+                    f"hoodie cancel --instant {instant.time}", "take the plan back with Apache Hudi"
+                )
+            ),
         )
     if len(found.latest) + len(found.older) + len(found.kept) > 3 * _LISTED:
         yield Finding("files", ERROR, "more files are missing or damaged than are listed here")
@@ -210,7 +217,9 @@ def _files(table: Examination) -> Iterator[Finding]:
         yield Finding("files", OK, f"all {found.files} that the active timeline names are there, in full")
 
 
-_RESTORE = "restore the file from a copy, or take the table back to a state without it: hoodie restore"
+def _restore(table: Examination) -> str:
+    by = table.remedy("hoodie restore", "Apache Hudi's call rollback_to_savepoint")
+    return f"restore the file from a copy, or take the table back to a state without it: {by}"
 
 
 def _first(items: list[Any]) -> list[Any]:
@@ -228,7 +237,9 @@ def _contents(table: Examination) -> Iterator[Finding]:
     done = check_contents(table.table)
     for weight, text in done.findings[:_LISTED]:
         status = {OLD: WARNING}.get(weight, ERROR if weight else NOTE)
-        yield Finding("contents", status, text, _RESTORE if weight else "nothing: readers pass it over")
+        yield Finding(
+            "contents", status, text, _restore(table) if weight else "nothing: readers pass it over"
+        )
     if len(done.findings) > _LISTED:
         yield Finding("contents", ERROR, f"{len(done.findings) - _LISTED} more files can't be read in full")
     if not any(weight for weight, _ in done.findings):

@@ -12,10 +12,10 @@ from hoodie.services.archive.settings import BEYOND_SAVEPOINT, MAX_COMMITS, MIN_
 from hoodie.services.compaction.settings import MAX_DELTA_COMMITS, TRIGGER, Trigger
 from hoodie.services.service_table import ServiceTable
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from hoodie.timeline.instant import COMMIT_ACTIONS, COMPLETES_AS, Action, Instant
 from hoodie.timeline.time import REQUESTED, InstantTime
 
-_WRITES = frozenset({*COMMIT_ACTIONS, Action.COMPACTION, Action.LOGCOMPACTION})
+_WRITES = frozenset({*COMMIT_ACTIONS, *COMPLETES_AS})
 #: counted on their own: they may be older or newer than the commits that stay
 _APART = (Action.CLEAN, Action.ROLLBACK)
 

@@ -99,7 +99,8 @@ def archive(request: Request) -> ArchiveResult:
     Raises HoodieError, ConflictError while a writer is at work. What was archived before an error stays so.
     """
     started = time.monotonic()
-    target, dry_run = ServiceTable.open(request.table, request.options), request.dry_run
+    dry_run = request.dry_run
+    target = ServiceTable.open(request.table, request.options, dry_run=dry_run)
     check_retention(target.config)
     _check_no_metadata_table(target)
     timeline = target.table.timeline
@@ -224,6 +225,8 @@ def _archived(target: ServiceTable, timeline: Timeline) -> Callable[[Instant], b
         nonlocal known
         actions = (instant.action, *timeline.layout.plans_of(instant.action))
         if any(timeline.has_state(Instant(instant.time, kind, State.REQUESTED)) for kind in actions):
+            return False
+        if timeline.layout is not ONE:  # savepoints have no requested file, and no run of this package began
             return False
         if known is None:
             known = target.table.written_archive.newest()

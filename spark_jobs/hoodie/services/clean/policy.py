@@ -27,7 +27,7 @@ from hoodie.timeline.models.clean import CleanPlan
 from hoodie.timeline.time import InstantTime
 
 _HOUR_MS = 3_600_000
-_COUNTED = frozenset({*COMMIT_ACTIONS, Action.COMPACTION})
+_COUNTED = frozenset({*COMMIT_ACTIONS, Action.COMPACTION, Action.CLUSTERING})
 
 
 @dataclass(frozen=True)

@@ -305,7 +305,7 @@ class Cleaning(PlannedService[CleanPlan, CleanedPlan]):
 
 def clean(request: PlannedRequest) -> CleanResult:
     """Plan, carry out or both; see PlannedService.run. Raises HoodieError."""
-    target = ServiceTable.open(request.table, request.options)
+    target = ServiceTable.open(request.table, request.options, dry_run=request.dry_run)
     check_retention(target.config)
     check_features(target.props, "clean", "cleaned", Feature.OTHER_BASE_FILES)
     service = Cleaning(target, request.progress)

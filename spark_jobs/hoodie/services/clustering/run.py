@@ -303,7 +303,9 @@ def cluster(request: RewriteRequest) -> ClusteringResult:
 
     Raises ConfigError, too, for sort columns that can't be used; nothing is changed then.
     """
-    target = ServiceTable.open(request.table, request.options, request.extra_metadata)
+    target = ServiceTable.open(
+        request.table, request.options, request.extra_metadata, dry_run=request.dry_run
+    )
     check(target)
     service = Clustering(target, request.engine, request.progress)
     done = service.run(

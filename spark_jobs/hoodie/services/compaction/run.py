@@ -220,7 +220,7 @@ def _with_logs(snapshot: TimelineView, listing: Listing, partition: str) -> list
 def _without_log_compactions(timeline: Timeline) -> Timeline:
     """Log compactions don't prevent a compaction: they copy log blocks, and end once there is one."""
     instants = (instant for instant in timeline if instant.action is not Action.LOGCOMPACTION)
-    return Timeline(timeline.base_path, tuple(instants), timeline.mtimes)
+    return replace(timeline, instants=tuple(instants))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,7 +266,9 @@ class Compaction(RewriteService[CompactionPlan]):
 
 def compact(request: RewriteRequest) -> CompactionResult:
     """Schedule, execute or both; returns when all commits are visible. See PlannedService.run."""
-    target = ServiceTable.open(request.table, request.options, request.extra_metadata)
+    target = ServiceTable.open(
+        request.table, request.options, request.extra_metadata, dry_run=request.dry_run
+    )
     check(target)
     service = Compaction(target, request.engine, request.progress)
     done = service.run(

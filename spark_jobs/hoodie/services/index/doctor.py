@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import pc, whole
+from hoodie.config import versions
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError, InputError, TableError
 from hoodie.format.hfile_records import KEY_FIELD
@@ -34,7 +35,7 @@ from hoodie.metadata.settings import COLUMN_STATS_COLUMNS
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.read.bounds import comparable
 from hoodie.read.column_bounds import stored_decimal
-from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding, remedy_for
+from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices, merged_slices
@@ -297,6 +298,7 @@ def _has_rows(table: Table, path: str, view: TimelineView) -> bool:
 
 
 _CHECK = "metadata table"
+_BY_HUDI = "delete it with Apache Hudi (call delete_metadata_table), whose next write makes it anew"
 #: findings of one look
 _LISTED = 100
 #: looks at a table that changes meanwhile
@@ -326,24 +328,26 @@ def check_metadata_table(path: str, deep: bool, options: Mapping[str, Any]) -> l
 
 
 def _findings(table: Table, deep: bool, config: Config) -> Iterator[Finding]:
-    remedy = f"hoodie index rebuild --table {table.base_path}"
+    here = versions.is_writable(table.properties.version)
+    remedy = f"hoodie index rebuild --table {table.base_path}" if here else _BY_HUDI
     try:
         metadata = MetadataTable.open(table)
         assert metadata is not None
         if metadata.lacks:
             text = f"it lacks instant {metadata.lacks}: queries list the folders instead"
-            yield Finding(_CHECK, WARNING, text, remedy_for(table.properties, remedy))
+            yield Finding(_CHECK, WARNING, text, remedy)
             return
         clean = True
         for item in compare(table, metadata, config, deep):
             clean = False
-            why = f"{remedy} --indexes {item.index}" if item.index != Partition.FILES.value else remedy
+            one = here and item.index != Partition.FILES.value
+            why = f"{remedy} --indexes {item.index}" if one else remedy
             status = ERROR if item.loses else WARNING
-            yield Finding(_CHECK, status, item.text, remedy_for(table.properties, why))
+            yield Finding(_CHECK, status, item.text, why)
     except (TableError, InputError, FileNotFoundError) as error:
         text = error.message if isinstance(error, HoodieError) else f"{error.filename or error} is gone"
         said = f"it can't be read: {text}"
-        yield Finding(_CHECK, ERROR, said, remedy_for(table.properties, remedy))
+        yield Finding(_CHECK, ERROR, said, remedy)
         return
     if clean:
         what = "agree with the table's files" if deep else "lists the files that are there"

@@ -233,7 +233,7 @@ def index(request: IndexRequest) -> IndexResult:
     process is at work. A making that fails afterwards leaves the index out of the table's properties.
     """
     started = time.monotonic()
-    target = ServiceTable.open(request.table, request.options)
+    target = ServiceTable.open(request.table, request.options, reads=request.mode == SHOW)
     done = _work(target, request)
     if request.mode != SHOW and not request.dry_run and not done.reason:
         done = _RUNS.get(request.mode, _run)(target, request, done)

@@ -11,13 +11,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from hoodie.config import versions
 from hoodie.errors import ConfigError, HoodieError, JobError
 from hoodie.services.planner.entry import PlannerEntry
 from hoodie.services.registry import planned
 from hoodie.services.request import Request, RewriteRequest, ServicesRequest
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable, check_retention
-from hoodie.table import properties
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
@@ -164,13 +164,10 @@ def plan(request: ServicesRequest) -> ServicesPlan:
     """
     started = time.monotonic()
     entries = chosen(request.only)
-    target = ServiceTable.open(request.table, request.options)
+    target = ServiceTable.open(request.table, request.options, dry_run=True)
     check_retention(target.config)
     activity = Activity.of(target)
     plans = [_planned(name, entry, target, activity, request) for name, entry in entries.items()]
-    warnings = list(target.config.warnings)
-    if any(item.due for item in plans) and target.props.get(properties.METADATA_PARTITIONS):
-        warnings.append("the table's metadata table will be removed, as it can't be kept up to date yet")
     return ServicesPlan(
         table=target.props.name,
         base_path=target.base_path,
@@ -178,9 +175,9 @@ def plan(request: ServicesRequest) -> ServicesPlan:
         due=[item.service for item in plans if item.due],
         services=plans,
         writers=[_writer(beat) for beat in activity.writers],
-        others=_others(activity),
+        others=_others(target, activity),
         duration_s=round(time.monotonic() - started, 3),
-        warnings=warnings,
+        warnings=[*target.config.warnings, *target.warnings],
     )
 
 
@@ -270,13 +267,14 @@ def _writer(beat: HeartbeatFile) -> dict[str, Any]:
     return {"instant": beat.instant, "owner": beat.owner, "age_s": beat.age_ms // 1000}
 
 
-def _others(activity: Activity) -> list[dict[str, Any]]:
+def _others(target: ServiceTable, activity: Activity) -> list[dict[str, Any]]:
     mine = {action for entry in chosen(None).values() for action in entry.actions} | WRITE_ACTIONS
     mine |= {Action.ROLLBACK}
     rest = frozenset(Action) - mine
     remedy = "an older run of this package or Apache Hudi has begun it; run it there again"
+    known = _OTHERS if versions.is_writable(target.props.version) else {}
     return [
-        {**item.to_dict(), "remedy": _OTHERS.get(Action(item.action), remedy)}
+        {**item.to_dict(), "remedy": known.get(Action(item.action), remedy)}
         for item in activity.pending(rest)
     ]
 
@@ -308,7 +306,9 @@ def run(request: ServicesRequest) -> ServicesResult:
     """
     started = time.monotonic()
     entries = chosen(request.only)
-    target = ServiceTable.open(request.table, request.options, request.extra_metadata)
+    target = ServiceTable.open(
+        request.table, request.options, request.extra_metadata, dry_run=request.dry_run
+    )
     check_retention(target.config)
     results: dict[str, dict[str, Any]] = {}
     for name, entry in entries.items():

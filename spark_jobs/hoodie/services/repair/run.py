@@ -62,7 +62,8 @@ def repair(request: Request) -> RepairResult:
     Raises HoodieError, ConflictError while a writer is at work.
     """
     started = time.monotonic()
-    target, dry_run = ServiceTable.open(request.table, request.options), request.dry_run
+    dry_run = request.dry_run
+    target = ServiceTable.open(request.table, request.options, dry_run=dry_run)
     found = _look(target)
     if not dry_run and not found.nothing:
         request.progress("repair", f"{len(found.failed)} failed writes of {target.base_path}")

@@ -424,7 +424,7 @@ def finish_restore(request: Request) -> ServiceResult:
     Raises TableError where its plan has no commit to go to.
     """
     started = time.monotonic()
-    target = ServiceTable.open(request.table, request.options)
+    target = ServiceTable.open(request.table, request.options, dry_run=request.dry_run)
     timeline = target.timeline()
     found = begun(timeline, target)
     if found is None:
