@@ -18,7 +18,7 @@ from hoodie.format.log_data import DeleteRecords, encode_data_block, encode_dele
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.schema import from_avro
 from hoodie.format.settings import Codec
-from hoodie.metadata.instants import lacking
+from hoodie.metadata.instants import LayoutOneInstants
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.partitions.record_index import locate
 from hoodie.metadata.table import MetadataTable
@@ -379,7 +379,9 @@ def test_archived_deltacommits_are_not_lacking(made: Made) -> None:
     folder = made.metadata / ".hoodie"
 
     def lacks() -> str:
-        return lacking(Timeline.load(str(made.path)), Timeline.load(str(made.metadata)), STORAGE)
+        return LayoutOneInstants().lacking(
+            Timeline.load(str(made.path)), Timeline.load(str(made.metadata)), STORAGE
+        )
 
     for name in (MADE, moment(1), moment(2)):
         (folder / f"{name}.deltacommit").unlink()
@@ -398,4 +400,4 @@ def test_what_was_pending_while_the_metadata_table_was_made(made: Made) -> None:
         made.done(made.metadata, name)
     (made.metadata / f".hoodie/{MADE}.deltacommit").unlink()
     timelines = Timeline.load(str(made.path)), Timeline.load(str(made.metadata))
-    assert lacking(*timelines, STORAGE) == moment(4)
+    assert LayoutOneInstants().lacking(*timelines, STORAGE) == moment(4)

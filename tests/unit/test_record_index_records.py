@@ -73,7 +73,9 @@ def test_ids_are_read_as_they_were(id_: uuid.UUID, number: int | None) -> None:
 
 def test_records_have_the_types_that_are_read() -> None:
     rows = of_places([(texts("a", "ü"), Place("p", f"{UUID}-0", 7)), (texts("b"), Place("", "x", 8))]).rows
-    back = decode_rows([cells_of(whole_records(rows), record_schema())], record_schema(), SCHEMA.names)
+    back = decode_rows(
+        [cells_of(whole_records(rows, record_schema()), record_schema())], record_schema(), SCHEMA.names
+    )
     assert back.schema == rows.schema == SCHEMA
     assert sorted(back.to_pylist(), key=str) == sorted(rows.to_pylist(), key=str)
 
