@@ -241,7 +241,7 @@ def test_logs_of_changed_columns_are_shown(place: Path, capsys: pytest.CaptureFi
         assert main(["log", str(log), "--records", "--json"]) == 0
         for block in json.loads(capsys.readouterr().out)["blocks"]:
             assert block["problem"] is None
-            partial += block["partial"]
+            partial += block["changed_columns_only"]
             assert len(block["rows"]) == (block["records"] or block["deletes"])
     assert partial
 

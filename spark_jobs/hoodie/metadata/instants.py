@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import enum
 import itertools
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -55,8 +55,8 @@ class Instants(Protocol):
     def making_time(self, upto: InstantTime, taken: Collection[InstantTime]) -> InstantTime:
         """A free time for the making of a partition, as of an instant of the table."""
 
-    def service_time(self, own: Own, of: InstantTime, newest: InstantTime, utc: bool) -> InstantTime:
-        """Of a compaction or a clean after the deltacommit `of`; `newest` is the last time of both tables."""
+    def service_time(self, own: Own, of: InstantTime, new: Callable[[], InstantTime]) -> InstantTime:
+        """Of a compaction or a clean after the deltacommit `of`; `new` gives a time after all there are."""
 
     def rollback_time(self, of: InstantTime, taken: Collection[InstantTime], utc: bool) -> InstantTime:
         """A free time for a rollback at an instant of the table, or one of its own."""
@@ -90,7 +90,7 @@ class LayoutOneInstants:
         times = (InstantTime(f"{upto}{_FIRST_MAKING + number:03d}") for number in itertools.count())
         return next(time for time in times if time not in taken)
 
-    def service_time(self, own: Own, of: InstantTime, newest: InstantTime, utc: bool) -> InstantTime:
+    def service_time(self, own: Own, of: InstantTime, new: Callable[[], InstantTime]) -> InstantTime:
         return own.time(of)
 
     def rollback_time(self, of: InstantTime, taken: Collection[InstantTime], utc: bool) -> InstantTime:
@@ -151,8 +151,8 @@ class LayoutTwoInstants:
         times = (InstantTime(f"{number:017d}") for number in itertools.count())
         return next(time for time in times if time not in taken)
 
-    def service_time(self, own: Own, of: InstantTime, newest: InstantTime, utc: bool) -> InstantTime:
-        return new_instant_time(newest, utc)
+    def service_time(self, own: Own, of: InstantTime, new: Callable[[], InstantTime]) -> InstantTime:
+        return new()
 
     def rollback_time(self, of: InstantTime, taken: Collection[InstantTime], utc: bool) -> InstantTime:
         return new_instant_time(REQUESTED.last((of, *taken)), utc)

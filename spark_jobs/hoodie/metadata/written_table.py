@@ -24,6 +24,7 @@ from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.store import begin_instant, create_instant
@@ -158,8 +159,12 @@ class WrittenTable(Table):
     def service_time(self, own: Own) -> InstantTime:
         """Of a compaction or a clean, which may be taken already, after the newest deltacommit."""
         newest = self.timeline.filter((Action.DELTACOMMIT,), completed=True)[-1].time
-        last = REQUESTED.last(filter(None, (self.timeline.last_time, self.data_timeline().last_time, newest)))
-        return self.instants.service_time(own, newest, last or newest, self.data.properties.timeline_utc)
+        return self.instants.service_time(own, newest, self._new_time)
+
+    def _new_time(self) -> InstantTime:
+        """Later than all on either timeline."""
+        last = REQUESTED.last(filter(None, (self.timeline.last_time, self.data_timeline().last_time)))
+        return new_instant_time(last, self.data.properties.timeline_utc)
 
     def deltacommit(self, time: InstantTime) -> Instant | None:
         """The deltacommit of that time, in the state that it has."""

@@ -131,8 +131,8 @@ class Repair:
                 self._beats.remove(beat.instant)
         base_path = self._table.base_path
         meta = meta_path(base_path)
-        folders = {meta, self._table.store.folder, f"{meta}/.aux", heartbeat_folder(base_path)}
-        for folder in (*folders, *swept_folders(base_path)):
+        own = (meta, self._table.store.folder, f"{meta}/.aux", heartbeat_folder(base_path))
+        for folder in dict.fromkeys((*own, *swept_folders(base_path))):
             self._table.storage.sweep_partial(folder)
         self._gate.queue.sweep()
 
