@@ -211,18 +211,20 @@ def test_a_killed_upsert_is_rolled_back(copy: Callable[[str], str], phase: Phase
 
 def test_archived_instants_are_merged_into_layers(copy: Callable[[str], str]) -> None:
     """As many files of a layer as Apache Hudi merges become one, and no instant is lost."""
-    path = copy("1.2.0-v9/cow_smallfile")
+    path = copy("1.2.0-v9/mdt_off")
     history = History(path, 3)
     merged: list[str] = []
     known = set[Instant]()
-    while not merged:
-        for _ in range(4):
+    for _ in range(20):
+        if merged:
+            break
+        for _ in range(3):
             history.step("upsert")
         service_api.clean_table(path, options=FEW)
         merged = service_api.archive_table(path, options=FEW).merged
         archive = Table.open(path).archive
         found = set(archive.instants())
-        assert known < found
+        assert known <= found
         known = found
     history.check()
     layers = {item.name.rpartition("_")[2] for item in archive.files()}
@@ -235,9 +237,9 @@ def test_archived_instants_are_merged_into_layers(copy: Callable[[str], str]) ->
 
 @pytest.mark.parametrize("phase", full_but({Phase.AFTER}, Phase))
 def test_a_killed_archiver_loses_nothing(copy: Callable[[str], str], phase: Phase, tmp_path: Path) -> None:
-    template = copy("1.2.0-v9/cow_smallfile")
+    template = copy("1.2.0-v9/mdt_off")
     history = History(template, 4)
-    for _ in range(6):
+    for _ in range(5):
         history.step("upsert")
     service_api.clean_table(template, options=FEW)
     before = _every_commit(template)

@@ -159,7 +159,7 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
                 target.table.store.delete_archived(files)
                 _settle_tokens(target)
             transaction.check_claim()
-            if target.config[MERGE_ENABLED]:
+            if archive.always_merged or target.config[MERGE_ENABLED]:
                 done.merged = archive.merge(*_merge_limits(target.config))
     return done
 
@@ -250,7 +250,8 @@ def _unmerged(target: ServiceTable) -> bool:
     archive = target.table.written_archive
     if archive.is_unfinished():
         return True
-    return bool(target.config[MERGE_ENABLED] and archive.is_unmerged(*_merge_limits(target.config)))
+    wanted = archive.always_merged or target.config[MERGE_ENABLED]
+    return bool(wanted and archive.is_unmerged(*_merge_limits(target.config)))
 
 
 def _merge_limits(config: Config) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from hoodie.errors import TableError
 from hoodie.format.names import instant_time
@@ -76,6 +76,8 @@ class WrittenArchive(Archive, Protocol):
     """
 
     folder: str
+    #: whatever the settings say
+    always_merged: ClassVar[bool] = False
 
     def newest(self) -> Collection[Instant]:
         """The instants in the newest file."""

@@ -74,6 +74,8 @@ class ArchivedContent:
 class LsmArchive(WrittenArchive):
     """The archived timeline in `folder`; each question reads the files that count then."""
 
+    always_merged = True
+
     def __init__(self, storage: Storage, folder: str) -> None:
         self._storage = storage
         self._folder = self.folder = folder
