@@ -5,7 +5,8 @@
   A predicate may name the record keys of the answer.
 - A step that has no answer leaves slices in. An index that a query does without has a reason.
 - A secondary index says which record keys have a value, and the record index where these are. Both are of the
-  latest state.
+  latest state. Apache Hudi 1.2.0 leaves out what logs change, also once they are compacted, so that those of
+  merge-on-read tables are not used.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from hoodie.read.partition_values import PathColumns
 from hoodie.read.predicate import ANY, Node
 from hoodie.read.pruning import file_fields, possible_slices
 from hoodie.table.handle import Table
+from hoodie.table.properties import TableType
 from hoodie.table.view import FileSlice
 
 COMMIT_TIMES, COLUMN_STATS = "commit times", "column stats"
@@ -168,6 +170,8 @@ class Skipping:
         values = values_of(found.node, RESULT)
         if values is None:
             raise Unusable("the predicate does not say which results it is true of")
+        if "" in values:
+            raise Unusable("filters are not asked for the empty text")
         return partial(self._by_filters, metadata, index, values)
 
     def _by_results(
@@ -231,15 +235,14 @@ class Skipping:
     def _by_secondary_index(self, metadata: MetadataTable, index: str) -> _Look:
         definition = self._definition(index)
         texts = self._asked_values(definition)
+        if self.table.properties.table_type is TableType.MERGE_ON_READ:
+            raise Unusable("Apache Hudi does not put into it what log files change")
         if self.no_places:
             raise Unusable(self.no_places)
         if Partition.RECORD_INDEX.value not in metadata.partitions:
             raise Unusable("there is no record index, which says where its record keys are")
         if self.context.evolution is not None:
             raise Unusable("columns may have other names in files of other schemas")
-        merger = self.context.merger
-        if merger is not None and not keeps_values(merger):
-            raise Unusable("rows are merged in another way than where the index was made")
         with using():
             keys = record_keys(metadata, index, texts, by_value=definition.version == V2)
         if len(keys) > _MOST_KEYS:

@@ -18,13 +18,13 @@ from hoodie.read.candidate_keys import values_of
 from hoodie.read.column_bounds import partition_bounds
 from hoodie.read.expression_index import RESULT, Indexed, Unusable, indexed
 
-_FIELDS: list[Any] = [
-    pa.field("name", pa.string()),
-    pa.field("day", pa.date32()),
-    pa.field("moment", pa.timestamp("us", "UTC")),
-    pa.field("num", pa.int64()),
-]
-SCHEMA = pa.schema(_FIELDS)
+FIELDS: dict[str, Any] = {
+    "name": pa.string(),
+    "day": pa.date32(),
+    "moment": pa.timestamp("us", "UTC"),
+    "num": pa.int64(),
+}
+SCHEMA = pa.schema(list(FIELDS.items()))
 
 
 def found(where: str, function: str, column: str = "name", **more: Any) -> Indexed:
