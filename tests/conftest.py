@@ -128,6 +128,15 @@ def later_more(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def later_indexes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables of versions 8 and 9 with indexes of several file groups: `indexes/<name>/table`.
+
+    They are one for the run: a test that writes to a table takes a copy of its own.
+    """
+    return unpacked(DATA / "golden/later_indexes.tar.xz", tmp_path_factory)
+
+
+@pytest.fixture(scope="session")
 def version6_tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """`<name>`, tables of version 6 of later releases than 0.15.0, and answers.json (see data/golden).
 

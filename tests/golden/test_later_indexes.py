@@ -16,10 +16,12 @@ import pytest
 import hoodie
 from hoodie.errors import HoodieError
 from hoodie.metadata.queries import MetadataTableIgnored
+from hoodie.metadata.table import MetadataTable
 from hoodie.read import duckdb_predicate
 from hoodie.read.explanation import ReadExplanation
 from hoodie.read.table_view import TableView
 from hoodie.table.handle import Table
+from hoodie.table.view import FileSlice
 from tests.golden.test_metadata_queries import predicates
 from tests.support.later import TABLES
 from tests.support.rows import assert_same_rows
@@ -146,6 +148,85 @@ def test_filters_of_an_expression_leave_out_files(later_more: Path) -> None:
 def test_results_that_depend_on_a_zone_are_not_used(later_more: Path) -> None:
     found = explained(later_more / "more/expr_index_cow/table", "ts > 1000086400")
     assert "from_unixtime depend on the session" in reasons(found)[BY_DAY]
+
+
+@pytest.mark.parametrize(
+    ("where", "index", "files"),
+    [
+        ("substring(name, 1, 3) < 'A'", "expr_index_idx_sub", 8),
+        ("year(day) = 2001", "expr_index_idx_year", 6),
+        ("month(day) = 13", "expr_index_idx_month", 8),
+        ("month(day) < 13", "expr_index_idx_month", 0),
+        ("upper(name) = 'AA'", "expr_index_idx_up", 8),
+        ("upper(name) IN ('AB0$0', 'AA')", "expr_index_idx_up", 1),
+        ("lower(name) IN ('ab1$2', 'zz')", "expr_index_idx_lowbloom", 4),
+        ("name = 'Ab1$2'", "expr_index_idx_id", 3),
+    ],
+)
+def test_results_of_expressions_leave_out_files(
+    later_indexes: Path, where: str, index: str, files: int
+) -> None:
+    found = explained(later_indexes / "indexes/ei_cow/table", where)
+    assert reasons(found)[index] == ""
+    assert found.files - found.read_files >= files, found.steps
+    if "month" in where or "er(" in where:  # what statistics of the column do not know
+        assert left_out(found).get(index, 0) >= files
+    assert reasons(found)["expr_index_idx_trim"] == "its function 'trim' is not known here"
+
+
+@pytest.mark.parametrize("name", ["si_cow", "si_v8"])
+@pytest.mark.parametrize(
+    ("where", "index", "most"),
+    [
+        ("name = 'Ab1$2'", "secondary_index_idx_name", 3),
+        ("name IN ('Übel\\2', 'nobody')", "secondary_index_idx_name", 4),
+        ("num = 204", "secondary_index_idx_num", 1),
+        ("num IN (204, 205, 9999)", "secondary_index_idx_num", 2),
+        ("num = 204.0 AND part = '2024-01-02'", "secondary_index_idx_num", 1),
+    ],
+)
+def test_secondary_indexes_of_several_file_groups(
+    later_indexes: Path, name: str, where: str, index: str, most: int
+) -> None:
+    """The first format has the records of a value in each of them, the second in one."""
+    found = explained(later_indexes / "indexes" / name / "table", where, **KEYS)
+    assert reasons(found)[index] == ""
+    assert 0 < found.read_files <= most < found.files, found.steps
+
+
+def test_secondary_indexes_of_merge_on_read_lack_what_logs_change(later_indexes: Path) -> None:
+    path = later_indexes / "indexes/si_mor/table"
+    found = explained(path, "num = 211", **KEYS)
+    assert "does not put into it what log files change" in reasons(found)["secondary_index_idx_num"]
+    assert hoodie.read_table(str(path), where="num = 211").num_rows == 2
+
+
+@pytest.fixture
+def read_groups(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The file groups of record indexes that are read."""
+    found: list[str] = []
+    records = MetadataTable.records
+
+    def noted(self: MetadataTable, item: FileSlice, find: Any, columns: Any) -> pa.Table:
+        if item.partition == "record_index":
+            found.append(item.file_id.removeprefix("record-index-"))
+        return records(self, item, find, columns)
+
+    monkeypatch.setattr(MetadataTable, "records", noted)
+    return found
+
+
+def test_a_record_index_of_each_partition_is_read_in_those_of_the_query(
+    later_indexes: Path, read_groups: list[str]
+) -> None:
+    path = later_indexes / "indexes/part_rli/table"
+    assert explained(path, "id = 'k0022'", **KEYS).read_files == 1
+    assert {name.rpartition("-0")[0][:-5] for name in read_groups} == {"2024%2D01%2D01", "a%5Fb", "eu", "us"}
+    read_groups.clear()
+    found = explained(path, "id = 'k0022' AND part = '2024-01-01'", **KEYS)
+    assert (found.read_files, set(read_groups)) == (1, {"2024%2D01%2D01-0001-0"})
+    for where in ("id = 'k0022' AND part = 'eu'", "id = 'k0003'", "id IN ('k0001', 'k0002', 'k0069')"):
+        explained(path, where, **KEYS)
 
 
 def changed(value: dict[str, Any]) -> dict[str, Any]:
