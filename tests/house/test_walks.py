@@ -18,13 +18,13 @@ WALKS = {
     "UpsertOperator, to spark-submit": (29, 170, 140),
     "upsert": (155, 940, 1880),
     "commit alone": (64, 280, 365),
-    "filtered snapshot": (73, 455, 1300),
-    "snapshot, merge-on-read": (70, 405, 935),
+    "filtered snapshot": (73, 456, 1306),
+    "snapshot, merge-on-read": (71, 407, 945),
     "CDC read": (41, 200, 226),
     "clean, nothing due": (31, 145, 150),
     "compaction, merge-on-read": (140, 800, 2020),
 }
-SIZES = {"modules": 568, "lines": 96500, "long_functions": 0, "depth": 3, "imported_once": 92}
+SIZES = {"modules": 576, "lines": 97500, "long_functions": 0, "depth": 3, "imported_once": 96}
 
 
 @pytest.mark.full

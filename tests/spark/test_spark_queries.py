@@ -52,6 +52,15 @@ TYPED = {
     "year(m) = 2024 AND d >= DATE'2024-01-02'": 4,
     "(" * 150 + "d = '2024-01-01'" + ")" * 150: 2,
 }
+#: predicates of tables of later versions by whose indexes files are left out, and the rows that they find
+INDEXED = [
+    ("si_cow", "name = 'Ab1$2'", 1),
+    ("si_v8", "num IN (204, 205) AND part <> 'x'", 2),
+    ("ei_cow", "upper(name) IN ('AB0$0', 'AA')", 10),
+    ("ei_cow", "lower(name) = 'ab1$2' OR month(day) = 13", 1),
+    ("part_rli", "id = 'k0022' AND part = '2024-01-01'", 1),
+    ("part_rli", "id = 'k0003' OR ts > 5000", 0),
+]
 #: what Spark would run of a predicate; each was tried on Spark 4
 NO_PREDICATES = [
     "try_reflect('java.lang.System', 'getenv', 'HOME') <> ''",
@@ -220,3 +229,19 @@ def test_trees_of_predicates_allow_what_spark_answers(
     assert said["wrong"] == []
     assert said["known"] > count * 6
     assert said["one"] > said["known"] / 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["classic", "connect"])
+def test_indexes_of_later_versions(later_indexes: Path, tmp_path: Path, servers: Servers, mode: str) -> None:
+    asked: list[list[Any]] = []
+    for number, (name, where, _) in enumerate(INDEXED):
+        arguments = {"where": where, "options": {"hoodie.read.record.index": "true"}}
+        asked.append(
+            [str(later_indexes / "indexes" / name / "table"), arguments, str(tmp_path / str(number))]
+        )
+    servers.ask("queries", mode, asked)
+    for (path, arguments, out), (_, where, count) in zip(asked, INDEXED, strict=True):
+        expected = hoodie.read_table(path, where=where, options={"hoodie.metadata.enable": "false"})
+        assert expected.num_rows == count, where
+        assert_same_rows(pq.read_table(out), expected, meta=True, what=f"{path} {arguments}")

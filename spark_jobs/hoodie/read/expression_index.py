@@ -123,7 +123,8 @@ class _Rewriter:
         return node
 
     def why_not(self) -> str:
-        name = f"{self._function}({'.'.join(self._source)})"[:200]
+        column = ".".join(self._source)[:100]
+        name = column if self._function == _IDENTITY else f"{self._function}({column})"
         if self._met:
             return f"{name} must equal ASCII texts that have few letters of several cases"
         return f"the predicate has no condition on {name}"

@@ -78,7 +78,8 @@ class Step:
 @dataclass(frozen=True)
 class Skipping:
     """`metadata` is the metadata table, None where there is none or it is not to be asked, for the `reason`.
-    `no_places`: why the record index, and with it secondary indexes, are not to be asked; "" where they are.
+    `filtered`: there is a predicate, be it one of which `node` says nothing. `no_places`: why the record
+    index, and with it secondary indexes, are not to be asked; "" where they are.
     """
 
     table: Table
@@ -86,6 +87,7 @@ class Skipping:
     node: Node
     path_columns: PathColumns
     context: SliceContext
+    filtered: bool = False
     no_places: str = ""
     reason: str = ""
 
@@ -128,8 +130,10 @@ class Skipping:
         """(the name of the step, what rules out slices by an index). Raises Unusable where nothing does."""
         if self.metadata is None:
             raise Unusable(self.reason or "the metadata table is not used")
-        if self.node == ANY:
-            raise Unusable("the query has no predicate that it knows anything of")
+        if not self.filtered:
+            raise Unusable("the query has no predicate")
+        if self.node == ANY and not index.startswith(EXPRESSION_INDEX):
+            raise Unusable("nothing is known here of the predicate")
         if index == Partition.COLUMN_STATS:
             if not file_fields(self.node, self.path_columns):
                 raise Unusable("the predicate has no condition on a column in files")

@@ -165,6 +165,7 @@ class TableView:
             node=node,
             path_columns=path_columns,
             context=context,
+            filtered=where is not None,
             no_places=_no_places(query, config),
             reason="" if config[DATA_SKIPPING] else f"{DATA_SKIPPING.name}=false",
         )
