@@ -102,6 +102,21 @@ def test_statistics_of_partitions_are_of_the_latest_state(
     assert reasons(found)["partition_stats"] == reason
 
 
+def test_statistics_of_writers_that_overlap_are_not_used(
+    later_tables: Path, later_more: Path, tmp_path: Path
+) -> None:
+    """The record of the one that was requested later counts, and lacks the files of the other."""
+    path = tmp_path / "t"
+    shutil.copytree(later_tables / "1.2.0-v9/mdt_full_cow/table", path)
+    first, *_, last = sorted((path / ".hoodie/timeline").glob("2*_*.commit"))
+    late = int(last.stem.partition("_")[2]) + 1
+    first.rename(first.with_name(f"{first.name.partition('_')[0]}_{late}.commit"))
+    reason = "a write was completed after one that was requested later"
+    assert reasons(explained(path, "ts > 100000000"))["partition_stats"] == reason
+    found = explained(later_more / "more/nbcc_out_of_order/table", "ts > 100000000000000")
+    assert reasons(found)["partition_stats"] == reason
+
+
 def test_a_secondary_index_says_which_file_groups_have_a_value(later_more: Path) -> None:
     path = later_more / "more/secondary_index_cow/table"
     for value in ("n$0", "n$2"):

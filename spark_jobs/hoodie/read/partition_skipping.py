@@ -4,6 +4,9 @@ the statistics of their files are not read.
 Apache Hudi keeps `partition_stats` of the latest state only. They are used where they have as many values of
 a column as of the record key: the statistics of a file that had no such column, or was not indexed by it,
 have no part in them. Logs count, where each value of a merged row is one of those that were written.
+
+Of two writers that overlap, the record of the one that was requested later stands for both. Where it was
+completed first, it lacks the files of the other: no partition is left out in a table with such writes.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ from hoodie.read.settings import DATA_SKIPPING
 from hoodie.read.skipping import IndexUse
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableType
+from hoodie.timeline.instant import Action
+from hoodie.timeline.time import NO_TIME, REQUESTED
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,8 @@ class PartitionSkipping:
         if self.metadata is not None and not why:
             try:
                 kept = self._possible(self.metadata, partitions)
+                if len(kept) < len(partitions) and _overtaken(self.table):
+                    why, kept = "a write was completed after one that was requested later", list(partitions)
             except MetadataTableUnavailable as error:
                 ignored(self.table, f"{error}; its {PARTITION_STATS} rule nothing out")
                 why = str(error)
@@ -106,6 +113,25 @@ class PartitionSkipping:
             return may_be_true(self.node, partition_lookup(self.path_columns, partition, known))
 
         return [partition for partition in partitions if possible(partition)]
+
+
+def _overtaken(table: Table) -> bool:
+    """Was a write completed after one that was requested later. Compactions add no values. Reads the times of
+    the archive.
+    """
+    added = {Action.DELTACOMMIT, Action.REPLACECOMMIT}
+    if table.properties.table_type is TableType.COPY_ON_WRITE:
+        added.add(Action.COMMIT)
+    with using():
+        archived = list(table.archive.instants())
+    writes = {item.time: item for item in (*archived, *table.timeline.commits()) if item.action in added}
+    newest = NO_TIME
+    for time in sorted(writes, key=REQUESTED.key):
+        completed = writes[time].completion or time
+        if REQUESTED.after(newest, completed):
+            return True
+        newest = completed
+    return False
 
 
 def _count(stats: Sequence[ColumnStats]) -> int | None:
