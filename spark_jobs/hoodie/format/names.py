@@ -18,8 +18,8 @@ from hoodie.format.instant_time import InstantTime
 PARQUET = ".parquet"
 #: of base files of metadata tables
 HFILE = ".hfile"
-#: of base files, as Apache Hudi writes them
-BASE_FILES = frozenset({PARQUET, HFILE, ".orc", ".lance"})
+#: those that Apache Hudi has besides
+OTHER_FORMATS = (".orc", ".lance", HFILE)
 #: a table's folder that holds no data
 META_FOLDER = ".hoodie"
 #: in it, the folder of its metadata table
@@ -41,15 +41,10 @@ class BaseFileName:
 
     @classmethod
     def parse(cls, name: str, extension: str = PARQUET) -> BaseFileName | None:
-        found = cls.of_any_format(name)
-        return None if found is None or found.extension != extension else found
-
-    @classmethod
-    def of_any_format(cls, name: str) -> BaseFileName | None:
         match = _BASE.match(name)
-        if match is None or match.group(4) not in BASE_FILES:
+        if match is None or match.group(4) != extension:
             return None
-        file_id, token, instant, extension = match.groups()
+        file_id, token, instant, _ = match.groups()
         return cls(file_id, token, InstantTime(instant), extension)
 
     def __str__(self) -> str:

@@ -285,7 +285,7 @@ class _Planner:
         rows that were not there.
         """
         made = partial(Change, instant=instant, partition=partition, file_id=stat.file_id)
-        deletes = 0 if stat.is_new_file_group else stat.num_deletes
+        deletes = stat.num_deletes and not stat.is_new_file_group
         if not stat.num_update_writes and not deletes and stat.num_inserts <= stat.num_writes:
             if not stat.num_inserts:
                 return None  # a copy, or a file without rows

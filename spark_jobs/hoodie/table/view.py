@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from hoodie.errors import TableError
-from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
+from hoodie.format.names import OTHER_FORMATS, PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.pending import compacting_groups
 from hoodie.table.slicing import LAYOUT_ONE, Slicing, slicing_of
@@ -220,12 +220,8 @@ def file_slices(
             and slicing.is_shown(log, snapshot.shows, compacting.get(log.file_id))
         ):
             logs.setdefault(log.file_id, []).append((log, item))
-        elif (other := BaseFileName.of_any_format(item.name)) and snapshot.shows(other.instant):
-            raise TableError(
-                f"base file {item.path} is {other.extension}, which is not read here: rows would be missing; "
-                "read the table with Apache Hudi",
-                path=item.path,
-            )
+        elif extension == PARQUET and item.name.endswith(OTHER_FORMATS):
+            _check_uncommitted(snapshot, item)
     groups: dict[str, list[FileSlice]] = {}
     for file_id in sorted({*bases, *logs, *compacting}):
         if (partition, file_id) in snapshot.replaced:
@@ -242,6 +238,18 @@ def file_slices(
             for instant in sorted(found, key=REQUESTED.key, reverse=True)
         ]
     return groups
+
+
+def _check_uncommitted(snapshot: TimelineView, item: FileInfo) -> None:
+    """Raises TableError for a committed base file of another format."""
+    for kind in OTHER_FORMATS:
+        name = BaseFileName.parse(item.name, kind)
+        if name is not None and snapshot.shows(name.instant):
+            raise TableError(
+                f"base file {item.path} is {kind}, which is not read here: rows would be missing; read the "
+                "table with Apache Hudi",
+                path=item.path,
+            )
 
 
 def _sliced(
