@@ -18,13 +18,19 @@ from tests.support.later_history import History
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
 
+#: version, type and seed, by what the seed makes of them
+HISTORIES = {
+    "8, change data": (8, "COPY_ON_WRITE", 2),
+    "8, changed columns": (8, "MERGE_ON_READ", 3),
+    "9, commit time": (9, "COPY_ON_WRITE", 4),
+    "9, buckets": (9, "MERGE_ON_READ", 4),
+    "9, change data": (9, "MERGE_ON_READ", 6),
+}
 #: Spark answers after every so many steps
 SPARK = 4
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
-@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize(("version", "kind", "seed"), HISTORIES.values(), ids=HISTORIES)
 def test_every_query_after_every_step(
     hudi_12: HudiServer, tmp_path: Path, version: int, kind: str, seed: int
 ) -> None:
