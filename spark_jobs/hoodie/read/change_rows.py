@@ -254,7 +254,7 @@ def paired(keys: Any, stored: Any) -> Ints:
     second of equal rows, and so on.
     """
     both = pa.chunked_array([*_chunks(keys), *_chunks(stored)], pa.string()).combine_chunks()
-    codes = np.asarray(both.dictionary_encode().indices).astype(np.int64)
+    codes = np.asarray(both.dictionary_encode("encode").indices).astype(np.int64)
     wanted, there = (_numbered(part, len(codes)) for part in (codes[: len(keys)], codes[len(keys) :]))
     if not len(there):
         return np.full(len(wanted), -1, np.int64)

@@ -103,10 +103,11 @@ def merged_log(
     schema = pa.schema([context.schema.field(name) for name in names])
     by_mode = isinstance(merger, ByMode)
     partial = by_mode and any(is_partial(block) for _, block in scan.queue)
-    operations = _Operations(context, schema, scan.content_bytes, partial)
+    operations, path = _Operations(context, schema, scan.content_bytes, partial), ""
     try:
         for number, (entry, content) in enumerate(contents(storage, scan)):
-            block = entry[1]
+            log, block = entry
+            path = log.path
             operations.consumed += block.content_length
             if block.type is BlockType.DELETE:
                 operations.delete(number, content)
@@ -117,10 +118,12 @@ def merged_log(
                 if partial:
                     rows = _with_carried(rows, carried_columns(block, names, known_as), is_partial(block))
                 operations.add(number, rows)
+        path = ""
         return operations.merged(merger)
     except InputError as error:
         operations.close()
-        raise TableError(f"log records can't be merged: {error.message}", **error.values) from error
+        where = f" of {path}" if path else ""
+        raise TableError(f"log records{where} can't be merged: {error.message}", **error.values) from error
     except BaseException:
         operations.close()
         raise
@@ -162,10 +165,13 @@ class _Operations:
         self._bytes = 0
 
     def add(self, number: int, rows: pa.Table) -> None:
+        """Raises InputError for a row without a key, as `delete`: nothing says which row it changes."""
+        _check_keys(rows.column(RECORD_KEY))
         self._take(0, rows.append_column(self._rows.field(_ORDER), _constant(number, rows.num_rows)))
 
     def delete(self, number: int, content: bytes) -> None:
         records = read_delete_block(content, self._type)
+        _check_keys(records.keys)
         count = len(records)
         ordering: Any = records.ordering
         if ordering is None or self._type is None:
@@ -220,6 +226,11 @@ class _Operations:
         assert self._spilled is not None
         for batch in rows.to_batches():
             self._spilled[kind].add(batch)
+
+
+def _check_keys(keys: Any) -> None:
+    if keys.null_count:
+        raise InputError(f"{keys.null_count} of {len(keys)} records of a log block have no record key")
 
 
 def _mapped(part: Part, rows_path: str, deletes_path: str) -> Part:
