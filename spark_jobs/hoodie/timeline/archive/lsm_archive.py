@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.errors import TableError
 from hoodie.format.names import instant_time
 from hoodie.storage import FileInfo, Storage
@@ -33,12 +34,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    from hoodie.format.parquet_guard import Pages
+
 _VERSION = "_version_"
+_NUMBER = re.compile(rb"\d{1,18}")
 _MANIFEST = re.compile(r"manifest_(\d{1,18})", re.ASCII)
 _FILE = re.compile(r"\d+_\d+_\d+\.parquet", re.ASCII)
 _KEY = ("instantTime", "action")
-#: of so many instants the contents are held at once
-_BATCH = 100
+#: of so many instants the contents are held at once; rows that are decoded at a time, at most
+_BATCH, _ROWS = 100, 1024
 #: so many files of a layer become one of the next (hoodie.timeline.compaction.batch.size)
 _MERGED = 10
 #: readers that are under way have one of the last manifests
@@ -241,19 +245,22 @@ class LsmArchive(WrittenArchive):
             text = self._storage.read(f"{self._folder}/{_VERSION}").strip()
         except FileNotFoundError:
             return None
-        return int(text) if text.isdigit() else None
+        return int(text) if _NUMBER.fullmatch(text) else None
 
     def _manifest(self, number: int) -> dict[str, int] | None:
         """The files that a manifest names; None when it is gone or torn."""
         try:
             value = json.loads(self._storage.read(f"{self._folder}/manifest_{number}"))
             files = {item["fileName"]: item["fileLen"] for item in value["files"]}
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
-        known = all(_FILE.fullmatch(name) and type(length) is int for name, length in files.items())
+        known = all(
+            isinstance(name, str) and _FILE.fullmatch(name) and type(length) is int
+            for name, length in files.items()
+        )
         return files if known else None
 
-    def _read(self, question: Callable[[pq.ParquetFile], _Answer]) -> Sequence[_Answer]:
+    def _read(self, question: Callable[[_File], _Answer]) -> Sequence[_Answer]:
         """The answers of all files that count, the newest first. A file that is gone was merged into another
         meanwhile, if the manifest has changed; then all is read again.
         """
@@ -272,29 +279,56 @@ class LsmArchive(WrittenArchive):
                     ) from None
                 files = now
 
-    def _ask(self, name: str, length: int, question: Callable[[pq.ParquetFile], _Answer]) -> _Answer:
+    def _ask(self, name: str, length: int, question: Callable[[_File], _Answer]) -> _Answer:
         path = f"{self._folder}/{name}"
         with _opened(self._storage, path, length) as file:
             return question(file)
 
 
+@dataclass(frozen=True)
+class _File:
+    """A file of the archive; its footer and the pages that it names are checked before Arrow reads them."""
+
+    parquet: pq.ParquetFile
+    pages: Pages
+
+    def rows(self, *columns: str) -> Iterator[tuple[Any, ...]]:
+        """The values of columns, row by row. Memory: those of some rows."""
+        step = self.pages.batch_rows(columns, _ROWS)
+        for batch in self.parquet.iter_batches(step, columns=list(columns), use_threads=False):
+            yield from zip(*(batch.column(name).to_pylist() for name in columns), strict=True)
+
+
 @contextmanager
-def _opened(storage: Storage, path: str, length: int) -> Iterator[pq.ParquetFile]:
+def _opened(storage: Storage, path: str, length: int) -> Iterator[_File]:
     """Raises FileNotFoundError; TableError for a file that is damaged, or is not the manifest's."""
     import pyarrow as pa
 
     from hoodie.engine.parquet_open import parquet_file
+    from hoodie.format.parquet_guard import Footer, Pages
 
-    with storage.open_input(path) as source:
-        found = source.seek(0, 2)
-        source.seek(0)
+    opened: Any = storage.open_input(path)
+    with pa.PythonFile(opened, "r") as source:
+        found = source.size()
         if found != length:
             raise _damaged(path, f"it has {found} bytes, and {length} in its manifest")
         try:
-            yield parquet_file(source)
+            footer = Footer(source)
+            parquet = parquet_file(source, metadata=footer.metadata(), pre_buffer=False)
+            if parquet.metadata.num_rows > found:
+                raise ValueError(f"{parquet.metadata.num_rows:,} rows in {found:,} bytes")
+            yield _File(parquet, Pages(footer))
         except (FileNotFoundError, TableError):
             raise
-        except (pa.ArrowException, LookupError, ValueError, OSError, OverflowError, MemoryError) as error:
+        except (
+            pa.ArrowException,
+            LookupError,
+            ValueError,
+            TypeError,
+            OSError,
+            OverflowError,
+            MemoryError,
+        ) as error:
             raise _damaged(path, str(error)) from None
 
 
@@ -326,15 +360,15 @@ def _schema() -> pa.Schema:
     return pa.schema(fields, metadata=about)
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def _table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     import pyarrow as pa
 
     return pa.Table.from_pylist([{**row, "version": 1} for row in rows], schema=_schema())
 
 
-def _whole(file: pq.ParquetFile) -> pa.Table:
-    schema = _schema()
-    return file.read(columns=schema.names).select(schema.names).cast(schema)
+def _whole(file: _File) -> pa.Table:
+    names = _schema().names[:-1]
+    return _table(dict(zip(names, row, strict=True)) for row in file.rows(*names))
 
 
 def _encoded(tables: Sequence[pa.Table]) -> bytes:
@@ -347,10 +381,8 @@ def _encoded(tables: Sequence[pa.Table]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _instants_of(file: pq.ParquetFile) -> list[Instant]:
-    columns = file.read(columns=[*_KEY, "completionTime"])
-    rows = zip(*(columns[name].to_pylist() for name in (*_KEY, "completionTime")), strict=True)
-    return [_instant(time, action, completion) for time, action, completion in rows]
+def _instants_of(file: _File) -> list[Instant]:
+    return [_instant(*row) for row in file.rows(*_KEY, "completionTime")]
 
 
 def _instant(time: Any, action: Any, completion: Any) -> Instant:
@@ -365,17 +397,24 @@ def _instant(time: Any, action: Any, completion: Any) -> Instant:
     return replace(found, completion=instant_time(completion, "completion of the archive") or None)
 
 
-def _contents_of(file: pq.ParquetFile, wanted: Collection[_Key]) -> dict[_Key, ArchivedContent]:
-    times, actions = (file.read(columns=[name])[name].to_pylist() for name in _KEY)
-    keys: list[tuple[Any, Any]] = list(zip(times, actions, strict=True))
-    rows = {key: row for row, key in enumerate(keys) if key in wanted}
-    if not rows:
+def _contents_of(file: _File, wanted: Set[_Key]) -> dict[_Key, ArchivedContent]:
+    if wanted.isdisjoint(file.rows(*_KEY)):
         return {}
-    columns = file.read(columns=["metadata", "plan"])
-    return {
-        key: ArchivedContent(columns["metadata"][row].as_py(), columns["plan"][row].as_py())
-        for key, row in rows.items()
-    }
+    found: dict[_Key, ArchivedContent] = {}
+    size = 0
+    for time, action, metadata, plan in file.rows(*_KEY, "metadata", "plan"):
+        if (time, action) not in wanted:
+            continue
+        if not all(isinstance(item, (bytes, type(None))) for item in (metadata, plan)):
+            raise TypeError(f"what it has of instant {time} is no bytes")
+        size += len(metadata or b"") + len(plan or b"")
+        if size > MAX_BLOCK_BYTES:
+            raise ValueError(
+                f"{len(wanted)} of its instants have more than {MAX_BLOCK_BYTES:,} bytes; "
+                "HOODIE_MAX_BLOCK_BYTES in the environment must be larger to read them"
+            )
+        found[time, action] = ArchivedContent(metadata, plan)
+    return found
 
 
 def _damaged(path: str, why: str) -> TableError:

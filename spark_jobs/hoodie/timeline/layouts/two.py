@@ -21,6 +21,8 @@ from hoodie.timeline.time import InstantTime
 
 _FOLDER = f"{META_FOLDER}/timeline"
 _AVRO = b"Obj\x01"
+#: of a time with milliseconds
+_DIGITS = 17
 
 _PENDING = {
     "inflight": (Action.COMMIT, State.INFLIGHT),
@@ -67,10 +69,16 @@ class LayoutTwo(Layout):
             if instant is None:
                 continue
             names.append(name)
+            if instant.completion is not None:
+                _check_completion(instant, name)
             key = (instant.time, instant.comparable_action)
             other = best.get(key)
             if other is None or _rank(other) < _rank(instant):
                 best[key] = instant
+            if other is not None and other.completion and instant.completion:
+                raise _ambiguous(
+                    f"{self.folder}/{self.name(other)} and {self.folder}/{name} complete one instant"
+                )
         return tuple(in_order(best.values())), names
 
     def archive_folder(self, base_path: str, configured: str) -> str:
@@ -98,6 +106,24 @@ class LayoutTwo(Layout):
         extra = {name: text or "" for name, text in metadata.extra_metadata.items()}
         model = _model(isinstance(metadata, ReplaceCommitMetadata))
         return write_record(model, {**record, "extraMetadata": extra})
+
+
+def _check_completion(instant: Instant, name: str) -> None:
+    """Raises TableError where the name of a completed file has a time of completion that can't be. Times of a
+    metadata table may have digits more, those of old releases have less.
+    """
+    completion, digits = str(instant.completion), str(instant.time)[:_DIGITS]
+    if len(completion) == _DIGITS and completion[: len(digits)] >= digits:
+        return
+    raise _ambiguous(f"{_FOLDER}/{name} has a time of completion that is none, or is before the request")
+
+
+def _ambiguous(what: str) -> TableError:
+    return TableError(
+        f"{what}: times of completion say which rows are the newest; restore the right name from a copy of "
+        "the folder",
+        path=_FOLDER,
+    )
 
 
 def _model(replaces: bool) -> str:
