@@ -343,7 +343,7 @@ def avro_bomb(name: str, model: str, items: int) -> Case:
 
 
 @functools.cache
-def _gibibyte() -> bytes:
+def gibibyte() -> bytes:
     """A GiB of zeros, deflated: about a MiB."""
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     return b"".join(packer.compress(bytes(1 << 20)) for _ in range(1024)) + packer.flush()
@@ -351,7 +351,7 @@ def _gibibyte() -> bytes:
 
 def deflate_bomb(name: str, model: str) -> Case:
     def forge(lake: Lake) -> None:
-        lake.write(f"{NEW}.{name}", container(model, schema_json(model), 1, _gibibyte(), b"deflate"))
+        lake.write(f"{NEW}.{name}", container(model, schema_json(model), 1, gibibyte(), b"deflate"))
 
     return forge
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import json
 import mmap
 import os
 import random
 import resource
 import signal
 import sys
+import tempfile
 import traceback
 import zlib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +38,7 @@ from hoodie.format.hfile import HFileReader
 from hoodie.format.internal_schema import InternalSchema, parse_history
 from hoodie.format.java_properties import parse_properties
 from hoodie.format.log_block import BlockType
-from hoodie.format.log_data import read_data_block, read_delete_block, record_count
+from hoodie.format.log_data import carried_columns, read_data_block, read_delete_block, record_count
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.schema import from_avro
 from hoodie.format.settings import BloomType
@@ -47,10 +50,12 @@ from hoodie.table.markers import Marker, read_markers
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archive.archive import commit_record, entry_record
 from hoodie.timeline.archive.log_archive import archive_version, encode_archive, read_file
+from hoodie.timeline.archive.lsm_archive import LsmArchive
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import Action, Instant, State, is_time
 from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.layouts.two import TWO
 from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from hoodie.timeline.models.clustering import RequestedReplace
 from hoodie.timeline.models.compaction import CompactionPlan
@@ -95,7 +100,8 @@ MODELS: dict[str, Any] = {
 class Seeds:
     """A table of each type, and the bytes in them that the mutations begin with."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, later: Sequence[Path]) -> None:
+        """`later`: tables of versions 8 and 9 that Apache Hudi wrote."""
         self.cow, self.mor = folder / "cow", folder / "mor"
         written(self.cow, 2, MANUAL)
         written(self.mor, 3, MOR)
@@ -121,6 +127,20 @@ class Seeds:
         self.internal = InternalSchema.of(from_avro(self.schema.decode())).to_json().encode()
         rows = [(b"%03d" % number, b"value %d" % number) for number in range(40)]
         self.hfiles = [hfile(rows, codec) for codec in (NONE, GZIP)]
+        self.later_commits = self._of_later(later, ".hoodie/timeline/*_*commit")
+        self.later_plans = self._of_later(later, ".hoodie/timeline/*.c*.requested")
+        self.later_logs = self._of_later(later, "*/.*.log.*_*-*")
+        self.later_hfiles = self._of_later(later, ".hoodie/metadata/*/*.hfile")
+        self.later_metadata_logs = self._of_later(later, ".hoodie/metadata/*/.*.log.*_*-*")
+        self.lsm_files = self._of_later(later, ".hoodie/timeline/history/*.parquet")
+        self.manifests = self._of_later(later, ".hoodie/timeline/history/manifest_*")
+
+    @staticmethod
+    def _of_later(tables: Sequence[Path], pattern: str) -> list[bytes]:
+        """The smallest of each table, without the sums of Hadoop."""
+        found = [[path for path in table.glob(pattern) if path.suffix != ".crc"] for table in tables]
+        small = [sorted(paths, key=lambda path: (path.stat().st_size, path))[:12] for paths in found]
+        return [data for paths in small for path in paths if (data := path.read_bytes())]
 
     @staticmethod
     def _all(*patterns: str, folder: Path) -> list[bytes]:
@@ -128,8 +148,16 @@ class Seeds:
 
 
 @pytest.fixture(scope="module")
-def seeds(tmp_path_factory: pytest.TempPathFactory) -> Seeds:
-    return Seeds(tmp_path_factory.mktemp("seeds"))
+def seeds(tmp_path_factory: pytest.TempPathFactory, later_tables: Path, later_more: Path) -> Seeds:
+    names = (
+        "1.2.0-v9/mor_archived",
+        "1.2.0-v9/mdt_full_mor",
+        "1.2.0-v8/cow_clustered",
+        "1.2.0-v9/mdt_1x_indexes",
+    )
+    more = ("more/sql_partial_updates2", "more/multi_ordering_mor", "more/secondary_index_cow")
+    later = [later_tables / name / "table" for name in names] + [later_more / name / "table" for name in more]
+    return Seeds(tmp_path_factory.mktemp("seeds"), later)
 
 
 def _bytes(data: Sequence[bytes], make: Callable[..., bytes] = fuzzing.mutated) -> Make:
@@ -155,6 +183,69 @@ def _commit(data: bytes) -> None:
     _ = commit.schema_text(), commit.num_writes, commit.partitions, commit.file_groups
     TokenCommit.of(Instant(InstantTime(INSTANT), Action.COMMIT, State.COMPLETED), commit)
     TaskRun.of(commit.extra_metadata)
+
+
+def _later_names(text: bytes) -> None:
+    name = text.decode("utf-8", "surrogatepass")
+    TWO.parse(name)
+    instants, _ = TWO.instants([name, "20240101000000000_20240101000001000.commit"])
+    for instant in instants:
+        TWO.name(instant)
+
+
+def _later_commit(data: bytes) -> None:
+    """As `_commit`, of Avro."""
+    for action in (Action.COMMIT, Action.REPLACECOMMIT):
+        value = partial(TWO.commit_value, action)
+        CommitDetails.parse(data, value)
+        with contextlib.suppress(HoodieError):
+            commit = CommitMetadata.completed(data, "a.commit", value)
+            _ = commit.schema_text(), commit.num_writes, commit.partitions, commit.file_groups
+            TokenCommit.of(Instant(InstantTime(INSTANT), action, State.COMPLETED), commit)
+            TWO.content(commit)
+
+
+def _later_plan(data: bytes) -> None:
+    for model in (RequestedReplace, CompactionPlan, CleanPlan):
+        with contextlib.suppress(HoodieError):
+            model.from_bytes(data)
+
+
+def _later_log(data: bytes) -> None:
+    """Blocks of changed columns, and deletes with one or several ordering values."""
+    orderings = (None, pa.int64(), pa.struct([("ts", pa.int64()), ("val", pa.float64())]))
+    with LogFileReader(OneFile(data), "f.log.1") as reader:
+        for block in reader.blocks():
+            content = reader.content(block)
+            if block.type is BlockType.DELETE:
+                for ordering in orderings:
+                    with contextlib.suppress(HoodieError):
+                        read_delete_block(content, ordering)
+            elif block.type not in (BlockType.COMMAND, BlockType.CORRUPT):
+                with contextlib.suppress(HoodieError):
+                    carried_columns(block, ["id", "ts"])
+                with contextlib.suppress(HoodieError):
+                    read_data_block(block, content, partial=True)
+
+
+def _lsm(storage: Storage, base_path: str) -> None:
+    """The archive of layout two, whose one file is what was placed, or whose manifest is."""
+    folder = f"{base_path}/.hoodie/timeline/history"
+    archive = LsmArchive(storage, folder)
+    for look in (archive.instants, archive.files, lambda: list(archive.entries())):
+        with contextlib.suppress(HoodieError):
+            look()
+
+
+def _lsm_file(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        history = Path(folder) / ".hoodie/timeline/history"
+        history.mkdir(parents=True)
+        (history / "1_2_0.parquet").write_bytes(data)
+        named = {"files": [{"fileName": "1_2_0.parquet", "fileLen": len(data)}]}
+        (history / "manifest_1").write_text(json.dumps(named))
+        (history / "_version_").write_text("1")
+        _lsm(storage_for(folder), folder)
 
 
 def _archived(data: bytes) -> None:
@@ -325,6 +416,21 @@ def _targets(seeds: Seeds) -> dict[str, tuple[Make, Parse]]:
             lambda data: parse_request(read_request(data.decode("utf-8", "replace")), "upsert"),
         ),
     }
+    later_seeds = [b"20240101000000000_20240101000001000.commit", b"20240101000000000.clustering.requested"]
+    later_seeds += [b"20240101000000000_20240101000001000.replacecommit", b"20240101000000000.inflight"]
+    found |= {
+        "names of later versions": (_bytes(later_seeds, fuzzing.mutated_text), _later_names),
+        "commits of later versions": (_bytes(seeds.later_commits), _later_commit),
+        "plans of later versions": (_bytes(seeds.later_plans), _later_plan),
+        "logs of later versions": (_bytes(seeds.later_logs), _later_log),
+        "archive files of later versions": (_bytes(seeds.lsm_files), _lsm_file),
+        "manifests": (
+            _bytes(seeds.manifests, many),
+            _placed(seeds, "timeline/history/manifest_1", _lsm),
+        ),
+        "HFiles of later versions": (_bytes(seeds.later_hfiles), _hfile),
+        "logs of later metadata tables": (_bytes(seeds.later_metadata_logs), _log),
+    }
     if seeds.hfiles:
         found["HFiles"] = (_bytes(seeds.hfiles), _hfile)
     for model in (*MODELS, "HoodieArchivedMetaEntry"):
@@ -352,7 +458,13 @@ def _end_mutated(chance: random.Random, data: Sequence[bytes]) -> bytes:
     return seed[:begin] + bytes(footer) + rest + (len(footer) + len(rest)).to_bytes(4, "little") + b"PAR1"
 
 
+LATER = [
+    *("names of later versions", "commits of later versions", "plans of later versions"),
+    *("logs of later versions", "archive files of later versions", "manifests"),
+    *("HFiles of later versions", "logs of later metadata tables"),
+]
 TARGETS = [
+    *LATER,
     *("names", "properties", "stored properties", "commits", "commits that are archived", "archive files"),
     *("logs", "base files", "ends of base files", "bloom filters", "schemas", "schemas by id", "markers"),
     *(

@@ -107,7 +107,7 @@ def _inflated(block: bytes, codec: str) -> bytes:
     unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
         out = unpacker.decompress(block, MAX_READ_BYTES)
-    except zlib.error as error:
+    except (zlib.error, MemoryError) as error:
         raise ValueError(f"deflate: {error}") from None
     if unpacker.unconsumed_tail:
         raise ValueError(f"a block of {len(block)} bytes inflates to more than {MAX_READ_BYTES}")
