@@ -1,4 +1,5 @@
-"""Apache Hudi's HiveSyncTool, then all tables of two databases read by Spark: address, jar, {name: path}.
+"""Apache Hudi's HiveSyncTool, then all tables of two databases read by Spark: address, jar, {name: path},
+settings of the tool, columns to read, the databases: first the one of others, then the tool's.
 
 For the environment of real Hudi. Prints one JSON document: rows by database and table.
 """
@@ -14,7 +15,7 @@ from pyspark.sql import SparkSession
 SYNC = "hoodie.datasource.hive_sync."
 
 
-def main(uri: str, jar: str, tables: str) -> None:
+def main(uri: str, jar: str, tables: str, given: str, columns: str, databases: str) -> None:
     session = (
         SparkSession.builder.master("local[1]")
         .config("spark.ui.enabled", "false")
@@ -33,20 +34,19 @@ def main(uri: str, jar: str, tables: str) -> None:
     for name, path in json.loads(tables).items():
         settings = jvm.java.util.Properties()
         settings.setProperty("hoodie.datasource.meta.sync.base.path", path)
-        extractor = "org.apache.hudi.hive.HiveStylePartitionValueExtractor"
-        own = {"database": "theirs", "table": name, "mode": "hms", "metastore.uris": uri}
-        for key, text in {**own, "partition_fields": "day", "partition_extractor_class": extractor}.items():
+        own = {"database": databases.split(",")[1], "table": name, "mode": "hms", "metastore.uris": uri}
+        for key, text in {**own, **json.loads(given)}.items():
             settings.setProperty(SYNC + key, text)
         jvm.org.apache.hudi.hive.HiveSyncTool(settings, context._jsc.hadoopConfiguration()).syncHoodieTable()
     found: dict[str, dict[str, list[str]]] = {}
-    for database in ("ours", "theirs"):
+    for database in databases.split(","):
         names = [row.tableName for row in session.sql(f"show tables in {database}").collect()]
         found[database] = {
-            name: sorted(map(str, session.sql(f"select id, v, day, tags from {database}.{name}").collect()))
+            name: sorted(map(str, session.sql(f"select {columns} from {database}.{name}").collect()))
             for name in names
         }
     print(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:4])
+    main(*sys.argv[1:7])
