@@ -5,7 +5,7 @@ import time
 import pytest
 
 from hoodie.timeline import clock
-from hoodie.timeline.clock import format_millis, new_instant_time, parse_instant
+from hoodie.timeline.clock import format_millis, instant_millis, new_instant_time, parse_instant
 from hoodie.timeline.time import REQUESTED, InstantTime
 
 FUTURE = "29990101000000000"
@@ -41,3 +41,9 @@ def test_no_time_is_given_out_twice() -> None:
     times = [new_instant_time(None) for _ in range(200)]
     assert sorted(set(map(str, times))) == times
     assert REQUESTED.after(new_instant_time(times[-1]), times[-1])
+
+
+def test_milliseconds_of_instants() -> None:
+    """Instants of releases before 0.10 have seconds only."""
+    assert instant_millis("20260101000000", utc=True) == instant_millis("20260101000000000", utc=True)
+    assert instant_millis("20260101000000123", utc=True) % 1000 == 123
