@@ -379,7 +379,7 @@ LATER = {
     "1.2.0-v8/cow_archived": ["apac", "eu", "us"],
     "1.2.0-v8/mor_compacted": ["apac", "eu", "us"],
     "1.2.0-v9/cow_nonpart": [],
-    "1.2.0-v9/cow_delete_partition": ["apac", "us"],
+    "1.2.0-v9/cow_delete_partition": ["apac", "eu"],
     "1.2.0-v9/cow_hive_urlenc": None,
     "1.2.0-v9/mor_inflight": ["apac", "eu", "us"],
     "more/nbcc_out_of_order": ["apac", "eu", "us"],
@@ -409,7 +409,7 @@ def test_tables_of_later_versions_are_entered(
             )
             data = [item.name for item in (*found.columns, *found.partition_columns)]
             assert {item for item in data if not item.startswith("_hoodie")} == {
-                item.lower() for item in columns.names
+                item.lower() for item in columns.names if not item.startswith("_hoodie")
             }
             stored = sorted(value for (value,) in opened.partitions(lake.database, lake.entry(opened, entry)))
             expected = LATER[name]
@@ -420,7 +420,7 @@ def test_tables_of_later_versions_are_entered(
 
 def partition_values_of(place: Path) -> list[str]:
     paths = Table.open(str(place)).listing().partitions()
-    return sorted(unquote(path).rpartition("=")[2] for path in paths)
+    return sorted(unquote(path.removeprefix("region=")) for path in paths)
 
 
 def test_a_writer_of_a_later_version_that_was_overtaken(lake: Lake, later_more: Path, tmp_path: Path) -> None:
@@ -429,19 +429,15 @@ def test_a_writer_of_a_later_version_that_was_overtaken(lake: Lake, later_more: 
     shutil.copytree(later_more / "more/nbcc_out_of_order/table", table)
     lake.path = str(table)
     folder = table / ".hoodie/timeline"
-    commits = Table.open(lake.path).timeline.commits()
-    second, third = sorted(commits[1:3], key=lambda item: str(item.completion))
-    assert second is commits[2]
-    for instant in (third, commits[3]):
-        name = f"{instant.time}_{instant.completion}.{instant.action.value}"
+    _, overtaken, overtaking, last = Table.open(lake.path).timeline.commits()
+    assert str(overtaken.completion) > str(overtaking.completion)
+    names = [f"{item.time}_{item.completion}.{item.action.value}" for item in (overtaken, last)]
+    for name in names:
         (folder / name).rename(tmp_path / name)
     lake.sync()
     with lake.opened() as opened:
-        entry = lake.entry(opened, "nbcc_out_of_order_rt")
-        opened.drop(lake.database, entry, [("eu",)])
-    (tmp_path / f"{third.time}_{third.completion}.{third.action.value}").rename(
-        folder / f"{third.time}_{third.completion}.{third.action.value}"
-    )
+        opened.drop(lake.database, lake.entry(opened, "nbcc_out_of_order_rt"), [("eu",)])
+    (tmp_path / names[0]).rename(folder / names[0])
     found = {item["entry"].partition(".")[2]: item for item in lake.sync().entries}
     assert found["nbcc_out_of_order_rt"]["partitions_added"] == 1
     assert not found["nbcc_out_of_order_rt"]["all_partitions"]

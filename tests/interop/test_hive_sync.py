@@ -138,7 +138,7 @@ def test_entries_of_later_versions_are_those_of_hudis_tool(
     assert read["ours_later"] == read["theirs_later"]
     for name in read["ours_later"]:
         ours, theirs = (
-            entry(hivemetastore, database, name, "region=us") for database in ("ours_later", "theirs_later")
+            entry(hivemetastore, database, name, "region=eu") for database in ("ours_later", "theirs_later")
         )
         theirs.pop("/0/parameters/hudi_writer_version", None)
         assert ours == theirs
