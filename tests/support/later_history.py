@@ -235,11 +235,11 @@ class History:
         ts = 1000 * self.number - self.chance.choice([0, 0, 2500])
         columns = self.chance.choice([["val"], ["name"], ["val", "name"]])
         sets = ", ".join(f"t.{name} = s.{name}" for name in [*columns, "ts"])
+        inserts = "when not matched then insert *" if self.chance.random() < 0.5 else ""
         if self.flagged or self.buckets:
             sets = "*"
         elif self.kind == MERGE_ON_READ:
             inserts = ""
-        inserts = "when not matched then insert *" if self.chance.random() < 0.5 else ""
         source = self.merge_source(range(low, low + self.chance.choice([3, 10, 20])), ts)
         self.steps[-1] += f" {columns} {ts}{' insert' * bool(inserts)}"
         self.server.sql(
