@@ -188,6 +188,22 @@ def test_what_is_not_known_refuses_writes(copy: Copy, texts: dict[str, str | Non
     assert listing(Path(path)) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hoodie_table_format", "iceberg"),
+        ("hoodie_table_multiple_base_file_formats_enable", "true"),
+        ("hoodie_table_base_file_format", "LANCE"),
+    ],
+)
+def test_files_of_other_formats_are_not_left_out_of_queries(copy: Copy, name: str, value: str) -> None:
+    path = with_properties(copy("late_cow"), **{name: value})
+    said = rf"has {name.replace('_', '.')}={value}, which is not read here yet; read it with Apache Hudi"
+    for query in ({}, {"query": "read_optimized"}, {"begin": "earliest"}):
+        with pytest.raises(ConfigError, match=said):
+            hoodie.read_table(path, **query)  # type: ignore[arg-type]
+
+
 def test_an_unknown_property_is_a_warning_of_reads(
     copy: Copy, answers: Callable[[str], list[tuple[Any, ...]]]
 ) -> None:

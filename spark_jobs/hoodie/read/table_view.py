@@ -113,9 +113,10 @@ class TableView:
         Files are listed after the timeline; by the metadata table, where the table has one. One that can't be
         used is a MetadataTableIgnored warning, and the folders are listed. Raises TableNotFound,
         TornProperties, UnsupportedVersion, TableError for a table that can't be read, and ConfigError, which
-        says what is there, for a query that the table can't answer.
+        says what is there, for a query that the table can't answer, and for files of other formats.
         """
         query, config = query or Query(), config or Config()
+        check_features(table.properties, "read", "read", Feature.OTHER_BASE_FILES, Feature.OTHER_FORMAT)
         try:
             metadata = for_queries(table, config)
             if metadata is not None:
