@@ -41,7 +41,7 @@ from hoodie.read.settings import (
 from hoodie.read.table_view import chosen, read_schema
 from hoodie.storage import FileInfo
 from hoodie.table import properties
-from hoodie.table.features import keeps_changes
+from hoodie.table.features import Feature, check_features, keeps_changes
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.properties import TableProperties
 from hoodie.table.table_schema import TableSchema
@@ -134,6 +134,7 @@ class ChangeView:
         """
         props, timeline, storage = table.properties, table.timeline, table.storage
         check_keeps_changes(props)
+        check_features(props, "read", "read", Feature.OTHER_BASE_FILES, Feature.OTHER_FORMAT)
         commits = commits_in_order(table)
         newest = commits[-1][0] if commits else NO_TIME
         end = min(query.end or newest, newest, key=REQUESTED.key)
