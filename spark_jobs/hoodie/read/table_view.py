@@ -54,7 +54,7 @@ from hoodie.read.verify import agreeing, check_agreement, sound
 from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.bootstrap import check_sources
-from hoodie.table.features import warn_of_unknown
+from hoodie.table.features import Feature, check_features, warn_of_unknown
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.listing import FileListing, Possible
 from hoodie.table.properties import TableProperties
