@@ -16,7 +16,7 @@ from tests.support.parsed import parsed
 #: walk -> files, functions, moves between files
 WALKS = {
     "UpsertOperator, to spark-submit": (29, 170, 140),
-    "upsert": (155, 940, 1880),
+    "upsert": (155, 945, 1910),
     "commit alone": (64, 280, 365),
     "filtered snapshot": (73, 456, 1306),
     "snapshot, merge-on-read": (71, 407, 945),
@@ -24,7 +24,7 @@ WALKS = {
     "clean, nothing due": (31, 145, 150),
     "compaction, merge-on-read": (140, 800, 2020),
 }
-SIZES = {"modules": 576, "lines": 97500, "long_functions": 0, "depth": 3, "imported_once": 96}
+SIZES = {"modules": 577, "lines": 98300, "long_functions": 0, "depth": 3, "imported_once": 97}
 
 
 @pytest.mark.full
