@@ -17,7 +17,7 @@ from tests.support.parsed import parsed
 WALKS = {
     "UpsertOperator, to spark-submit": (29, 170, 140),
     "upsert": (155, 945, 1910),
-    "commit alone": (64, 280, 365),
+    "commit alone": (64, 284, 378),
     "filtered snapshot": (73, 456, 1306),
     "snapshot, merge-on-read": (71, 407, 945),
     "CDC read": (41, 200, 226),
