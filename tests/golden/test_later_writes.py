@@ -19,6 +19,7 @@ import pytest
 from hoodie import api, service_api
 from hoodie.config import versions
 from hoodie.errors import AlreadyExists
+from hoodie.metadata.index_definitions import index_definitions
 from hoodie.metadata.table import MetadataTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
@@ -263,6 +264,26 @@ def _every_commit(path: str) -> set[tuple[str, str | None]]:
     return {
         (str(item.time), str(item.completion)) for item in every if item.comparable_action is Action.COMMIT
     }
+
+
+def test_definitions_of_indexes_follow(copy: Callable[[str], str]) -> None:
+    """Of partitions that go, and of those that are made."""
+    path = copy("1.2.0-v9/mdt_full_cow")
+    assert {"column_stats", "record_index"} <= index_definitions(Table.open(path)).keys()
+    history = History(path, 5)
+    history.step("upsert")
+    ready = Table.open(path).properties.metadata_partitions
+    assert set(ready) == {"files", "bloom_filters", "record_index"}
+    assert index_definitions(Table.open(path)).keys() == {"record_index"}
+    before = index_definitions(Table.open(path))["record_index"]
+    without = {**NO_SERVICES, "hoodie.metadata.record.index.enable": "false"}
+    api.write_table(api.read_table(path, meta=False), path, options=without)
+    assert not index_definitions(Table.open(path))
+    again = {**NO_SERVICES, "hoodie.metadata.record.index.enable": "true"}
+    api.write_table(api.read_table(path, meta=False), path, options=again)
+    assert index_definitions(Table.open(path)) == {"record_index": before}
+    assert "record_index" in Table.open(path).properties.metadata_partitions
+    history.check()
 
 
 def test_an_instant_is_completed_once(copy: Callable[[str], str]) -> None:

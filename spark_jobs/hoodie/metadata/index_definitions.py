@@ -7,7 +7,8 @@ else. A definition says the columns, the function and the version of the format.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -17,11 +18,22 @@ from hoodie.format.names import META_FOLDER, join
 from hoodie.table.handle import Table
 
 PATH = "hoodie.table.index.defs.path"
-_DEFAULT = f"{META_FOLDER}/.index_defs/index.json"
+DEFAULT_PATH = f"{META_FOLDER}/.index_defs/index.json"
 #: bytes of the file, at most
 _LARGEST = 1 << 22
 #: versions of the format of an index; definitions of 1.0 have none, which is the first
 V1, V2 = "V1", "V2"
+#: of the partitions that are made here, as Apache Hudi 1.2.0 has them
+_MADE: Mapping[str, Mapping[str, Any]] = {
+    "record_index": {
+        "indexName": "record_index",
+        "indexType": "record_index",
+        "indexFunction": "",
+        "sourceFields": [],
+        "indexOptions": {"isPartitioned": "false"},
+        "version": V1,
+    }
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +55,44 @@ def index_definitions(table: Table) -> dict[str, IndexDefinition]:
 
     Raises TableError for a file out of the table's `.hoodie`, too large a file, and one of another form.
     """
-    name = table.properties.get(PATH, _DEFAULT) or _DEFAULT
+    path = _path(table)
+    with _checked(path):
+        return {key: _definition(key, value) for key, value in _stored(table, path).items()}
+
+
+def define_indexes(table: Table, names: Collection[str]) -> None:
+    """Define partitions of the metadata table that were made, before the properties name them as ready.
+
+    The list of files, bloom filters and statistics of partitions have no definitions. Raises as
+    `index_definitions`.
+    """
+    made = {name: _MADE[name] for name in names if name in _MADE}
+    if made:
+        path = _path(table)
+        _write(table, path, {**_stored(table, path), **made})
+
+
+def forget_indexes(table: Table, gone: Collection[str]) -> None:
+    """Take out the definitions of partitions, which the properties name no more. Raises as
+    `index_definitions`.
+    """
+    path = _path(table)
+    stored = _stored(table, path)
+    left = {name: value for name, value in stored.items() if name not in gone}
+    if left != stored:
+        _write(table, path, left)
+
+
+def _path(table: Table) -> str:
+    name = table.properties.get(PATH, DEFAULT_PATH) or DEFAULT_PATH
     steps = name.split("/")
     if steps[0] != META_FOLDER or not {"", ".", ".."}.isdisjoint(steps) or "\0" in name:
         raise TableError(f"{PATH}={name[:200]!r} is no file in {META_FOLDER} of the table", path=name[:200])
-    path = join(table.base_path, name)
+    return join(table.base_path, name)
+
+
+def _stored(table: Table, path: str) -> dict[str, Any]:
+    """By name, as the file has them; none of a missing one."""
     try:
         with table.storage.open_input(path) as source:
             data = source.read(_LARGEST + 1)
@@ -55,9 +100,18 @@ def index_definitions(table: Table) -> dict[str, IndexDefinition]:
         return {}
     if len(data) > _LARGEST:
         raise TableError(f"{path} has more than {_LARGEST:,} bytes, and holds no definitions", path=path)
+    with _checked(path):
+        return dict(json.loads(data)["indexDefinitions"].items())
+
+
+def _write(table: Table, path: str, definitions: Mapping[str, Any]) -> None:
+    table.storage.write(path, json.dumps({"indexDefinitions": definitions}, indent=2).encode())
+
+
+@contextmanager
+def _checked(path: str) -> Iterator[None]:
     try:
-        found = json.loads(data)["indexDefinitions"]
-        return {key: _definition(key, value) for key, value in found.items()}
+        yield
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         text = f"{path} holds no definitions of indexes: {type(error).__name__}: {str(error)[:200]}"
         raise TableError(text, path=path) from None

@@ -15,6 +15,8 @@ from functools import partial
 from hoodie.codec.prefetch import prefetch
 from hoodie.config.key import Config
 from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.metadata.index_definitions import DEFAULT_PATH, define_indexes, forget_indexes
+from hoodie.metadata.index_definitions import PATH as DEFINITIONS_PATH
 from hoodie.metadata.instants import NEW_TABLE
 from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.files import MetadataListing
@@ -31,6 +33,8 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.time import InstantTime
 from hoodie.write.participants.metadata import Making, MetadataPartition
 from hoodie.write.participants.metadata.footers import DataFile, Files, footers, listed
+
+_FILES = Partition.FILES.value
 
 
 def make_partitions(
@@ -82,6 +86,8 @@ def take_out(table: Table, gone: Collection[str], begun: Collection[str]) -> Non
         properties.METADATA_PARTITIONS_INFLIGHT: ",".join(begun) or None,
     }
     properties.update(table.storage, table.base_path, changes)
+    if table.layout.has_completion_time:
+        forget_indexes(table, {*table.properties.metadata_partitions} if _FILES in gone else gone)
     folder = table.ref.metadata_table.uri
     if Partition.FILES.value in gone:
         table.storage.delete_tree(folder)
@@ -123,9 +129,11 @@ def name_ready(table: Table, made: Collection[Partition], upto: InstantTime) -> 
         renew_plans(table, upto)
     else:
         there.update(table.read_properties().metadata_partitions)
-    properties.update(
-        table.storage, table.base_path, {properties.METADATA_PARTITIONS: ",".join(sorted(there))}
-    )
+    changes = {properties.METADATA_PARTITIONS: ",".join(sorted(there))}
+    if table.layout.has_completion_time and (defined := {item.value for item in made} - {_FILES}):
+        define_indexes(table, defined)
+        changes[DEFINITIONS_PATH] = table.properties.get(DEFINITIONS_PATH) or DEFAULT_PATH
+    properties.update(table.storage, table.base_path, changes)
     table.reopen()
 
 
