@@ -24,7 +24,7 @@ from hoodie.errors import HoodieError
 from hoodie.metadata.queries import MetadataTableIgnored
 from hoodie.table import properties
 from tests.security.corpus import ABOUT, Case, Lake
-from tests.support.processes import end_in_time
+from tests.support.processes import end_in_time, share_arenas
 
 Action = Callable[[Lake], object]
 
@@ -117,6 +117,7 @@ def _run(
     names: Collection[str],
     tell: Callable[[Any], object],
 ) -> None:
+    share_arenas()
     sys.path.insert(0, str(place))
     # properties that are torn are read five times, in case somebody replaces them
     assert properties.load.__kwdefaults__ is not None

@@ -68,7 +68,7 @@ from hoodie.timeline.token_store import TokenStore
 from hoodie.timeline.tokens import TaskRun, TokenCommit
 from tests.security import fuzzing
 from tests.support.handles import table_at
-from tests.support.processes import forked
+from tests.support.processes import forked, share_arenas
 from tests.unit.log.reference import OneFile
 from tests.unit.services.clean_support import MANUAL, MOR, written
 from tests.unit.test_hfile import GZIP, NONE, hfile
@@ -491,6 +491,7 @@ def test_bytes_that_are_almost_right(seeds: Seeds, target: str) -> None:
 
 
 def _run(target: str, make: Make, parse: Parse, told: mmap.mmap) -> int:
+    share_arenas()
     with open("/proc/self/statm", encoding="ascii") as file:
         used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (used + MEBIBYTES * 2**20,) * 2)
