@@ -23,6 +23,7 @@ from hoodie.metadata.index_definitions import index_definitions
 from hoodie.metadata.table import MetadataTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
+from hoodie.timeline.archive import lsm_archive
 from hoodie.timeline.archive.lsm_archive import LsmArchive
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.store import create_instant
@@ -191,10 +192,13 @@ def test_names_of_files(copy: Callable[[str], str]) -> None:
     history.check()
 
 
+@pytest.mark.parametrize("name", full_but({"mdt_files_only"}, ["mdt_files_only", "mdt_full_cow"]))
 @pytest.mark.parametrize("phase", full_but({Phase.AFTER}, Phase))
-def test_a_killed_upsert_is_rolled_back(copy: Callable[[str], str], phase: Phase, tmp_path: Path) -> None:
-    """At whichever change of the storage it died."""
-    template = copy("1.2.0-v9/mdt_files_only")
+def test_a_killed_upsert_is_rolled_back(
+    copy: Callable[[str], str], phase: Phase, name: str, tmp_path: Path
+) -> None:
+    """At whichever change of the storage it died; with indexes that are dropped before."""
+    template = copy(f"1.2.0-v9/{name}")
     faults = Faults()
     path = str(shutil.copytree(template, tmp_path / "counted"))
     with injected(faults):
@@ -255,6 +259,36 @@ def test_a_killed_archiver_loses_nothing(copy: Callable[[str], str], phase: Phas
         service_api.archive_table(path, options=FEW)
         assert _every_commit(path) == before, at
         assert not Table.open(path).timeline.pending(), at
+    assert rows(path) == history.rows
+
+
+@pytest.mark.parametrize("phase", full_but({Phase.DURING}, Phase))
+def test_a_killed_merge_of_the_archive_loses_nothing(
+    copy: Callable[[str], str], phase: Phase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    template = copy("1.2.0-v9/mdt_off")
+    history = History(template, 6)
+    while len(Table.open(template).archive.files()) < 3:
+        for _ in range(3):
+            history.step("upsert")
+        service_api.clean_table(template, options=FEW)
+        service_api.archive_table(template, options=FEW)
+    before = _every_commit(template)
+    monkeypatch.setattr(lsm_archive, "_MERGED", 3)
+    faults = Faults()
+    with injected(faults):
+        path = str(shutil.copytree(template, tmp_path / "counted"))
+        assert service_api.archive_table(path, options=FEW).merged
+    for at in range(1, len(faults.log) + 1):
+        path = str(shutil.copytree(template, tmp_path / f"{phase.value}{at}"))
+        with injected(Faults(at=at, phase=phase)), contextlib.suppress(InjectedFault):
+            service_api.archive_table(path, options=FEW)
+        assert _every_commit(path) == before, at
+        service_api.archive_table(path, options=FEW)
+        assert _every_commit(path) == before, at
+        (merged,) = Table.open(path).archive.files()
+        assert merged.name.endswith("_1.parquet"), at
+        assert not Table.open(path).written_archive.is_unfinished(), at
     assert rows(path) == history.rows
 
 

@@ -18,7 +18,7 @@ WALKS = {
     "UpsertOperator, to spark-submit": (29, 170, 140),
     "upsert": (155, 945, 1910),
     "commit alone": (64, 284, 378),
-    "filtered snapshot": (73, 463, 1320),
+    "filtered snapshot": (73, 463, 1322),
     "snapshot, merge-on-read": (71, 409, 960),
     "CDC read": (41, 207, 236),
     "clean, nothing due": (31, 145, 150),

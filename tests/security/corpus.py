@@ -182,7 +182,12 @@ def compaction(at: str = NEW, **operation: Any) -> Case:
     return forge
 
 
-def clustering(outputs: int = 1, strategy: Mapping[str, Any] | None = None, **slice_: Any) -> Case:
+def clustering(
+    outputs: int = 1,
+    strategy: Mapping[str, Any] | None = None,
+    at: str = f"{NEW}.replacecommit",
+    **slice_: Any,
+) -> Case:
     def forge(lake: Lake) -> None:
         item = {
             "dataFilePath": "x.parquet",
@@ -202,7 +207,7 @@ def clustering(outputs: int = 1, strategy: Mapping[str, Any] | None = None, **sl
         }
         plan = {"inputGroups": [group], "strategy": strategy, "extraMetadata": {}, "version": 1}
         record = {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": {}, "version": 1}
-        lake.avro(f"{NEW}.replacecommit.requested", "HoodieRequestedReplaceMetadata", record)
+        lake.avro(f"{at}.requested", "HoodieRequestedReplaceMetadata", record)
 
     return forge
 

@@ -31,6 +31,7 @@ from tests.security.corpus import (
     Case,
     Lake,
     clean,
+    clustering,
     compaction,
     container,
     gibibyte,
@@ -161,25 +162,6 @@ def replaced(partition: str, file_id: str) -> Case:
 def file(name: str, data: bytes | str | Callable[[], bytes] = b"") -> Case:
     """A function makes the content of a large one when it is wanted."""
     return lambda lake: lake.write(name, data() if callable(data) else data)
-
-
-def clustering(**slice_: Any) -> Case:
-    def forge(lake: Lake) -> None:
-        item = {
-            "dataFilePath": "x.parquet",
-            "deltaFilePaths": [],
-            "fileId": "f-0",
-            "partitionPath": "eu",
-            "bootstrapFilePath": "",
-            "version": 1,
-            **slice_,
-        }
-        group = {"slices": [item], "metrics": {}, "numOutputFileGroups": 1, "extraMetadata": {}, "version": 1}
-        plan: dict[str, Any] = {"inputGroups": [group], "strategy": None, "extraMetadata": {}, "version": 1}
-        record = {"operationType": "CLUSTER", "clusteringPlan": plan, "extraMetadata": {}, "version": 1}
-        lake.avro(f"{TIMELINE}/{NEW}.clustering.requested", "HoodieRequestedReplaceMetadata", record)
-
-    return forge
 
 
 def pipe(name: str) -> Case:
@@ -449,8 +431,12 @@ OF_TIMELINE: dict[str, Case] = {
         NEW, {"partitionPath": "../victim", "filesToBeDeleted": ["a.parquet"]}, at=f"{TIMELINE}/{NEW}"
     ),
     "a restore of an instant that leads out": restore(OUT, at=f"{TIMELINE}/{NEW}"),
-    "a clustering outside": clustering(partitionPath="../victim", dataFilePath="a.parquet"),
-    "a clustering of a bootstrap outside": clustering(bootstrapFilePath="file:/etc/hostname"),
+    "a clustering outside": clustering(
+        at=f"{TIMELINE}/{NEW}.clustering", partitionPath="../victim", dataFilePath="a.parquet"
+    ),
+    "a clustering of a bootstrap outside": clustering(
+        at=f"{TIMELINE}/{NEW}.clustering", bootstrapFilePath="file:/etc/hostname"
+    ),
     **{
         f"{name} of {what}": file(f"{TIMELINE}/{NEW}.{name}", data)
         for name, model in (

@@ -118,12 +118,13 @@ def _write(table: WrittenTable, instant: InstantTime, numbered: tuple[int, _Part
     """The log file of one file group: rows, then deletes."""
     number, part = numbered
     slice_ = part.slice
-    wanted = slice_.new_log(slicing_of(table.timeline), instant, f"{number}-1-1")
+    slicing = slicing_of(table.timeline)
+    wanted = slice_.new_log(slicing, instant, f"{number}-1-1")
     write = partial(_write_blocks, table.record_schema, instant, part)
     name, size = table.write_log(slice_.partition, wanted, write)
     own = [log.name for log in slice_.own_logs]
     begun = slice_.base is not None and slice_.base.instant == slice_.instant
-    of_writes = slicing_of(table.timeline).of_writes
+    of_writes = slicing.of_writes
     return WriteStat(
         file_id=slice_.file_id,
         path=join(slice_.partition, str(name)),

@@ -19,8 +19,6 @@ from hoodie.read.predicate import (
     ANY,
     COMPARISONS,
     NULL,
-    And,
-    Answers,
     Call,
     Column,
     Comparison,
@@ -35,10 +33,8 @@ from hoodie.read.predicate import (
     Literal,
     LiteralKind,
     Node,
-    Not,
-    Opaque,
-    Or,
     Step,
+    with_conditions,
 )
 
 #: hours between a session's time and UTC, at most
@@ -120,16 +116,9 @@ class _Binder:
         self._left = COMPARISONS
 
     def node(self, node: Node) -> Node:
-        if isinstance(node, (Constant, Opaque)):
-            return node
-        if isinstance(node, And):
-            return And(tuple(map(self.node, node.terms)))
-        if isinstance(node, Or):
-            return Or(tuple(map(self.node, node.terms)))
-        if isinstance(node, Not):
-            return Not(self.node(node.term))
-        if isinstance(node, Answers):
-            return replace(node, term=self.node(node.term))
+        return with_conditions(node, self._condition)
+
+    def _condition(self, node: Comparison | In | Like | IsNull) -> Node:
         self._left -= 1
         if self._left < 0:
             return ANY

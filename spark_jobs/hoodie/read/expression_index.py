@@ -18,7 +18,6 @@ from hoodie.read import functions
 from hoodie.read.predicate import (
     ANY,
     And,
-    Answers,
     Comparison,
     Computed,
     Expression,
@@ -28,10 +27,9 @@ from hoodie.read.predicate import (
     Like,
     Literal,
     Node,
-    Not,
-    Or,
     Path,
     Step,
+    with_conditions,
 )
 
 #: the results, as a column of the tree; no column of a table has this name
@@ -87,7 +85,7 @@ def indexed(node: Node, definition: IndexDefinition) -> Indexed:
         raise Unusable(f"it is of {len(definition.source_fields)} columns, and only those of one are known")
     (column,) = definition.source_fields
     maker = _Rewriter(definition, tuple(column.split(".")))
-    tree = maker.node(node)
+    tree = with_conditions(node, maker.condition)
     if maker.result is None:
         raise Unusable(maker.why_not())
     if definition.kind == FILTERS and not pa.types.is_string(maker.result.type):
@@ -105,22 +103,12 @@ class _Rewriter:
         self.result: Field | None = None
         self._met = False
 
-    def node(self, node: Node) -> Node:
-        if isinstance(node, And):
-            return And(tuple(map(self.node, node.terms)))
-        if isinstance(node, Or):
-            return Or(tuple(map(self.node, node.terms)))
-        if isinstance(node, Not):
-            return Not(self.node(node.term))
-        if isinstance(node, Answers):
-            return replace(node, term=self.node(node.term))
+    def condition(self, node: Comparison | In | Like | IsNull) -> Node:
         if self._case is not None:
             return self._of_case(node)
         if isinstance(node, Comparison):
             return replace(node, left=self._value(node.left), right=self._value(node.right))
-        if isinstance(node, (In, Like, IsNull)):
-            return replace(node, value=self._value(node.value))
-        return node
+        return replace(node, value=self._value(node.value))
 
     def why_not(self) -> str:
         column = ".".join(self._source)[:100]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -188,6 +189,23 @@ class Opaque:
 
 
 Node: TypeAlias = Constant | Comparison | In | Like | IsNull | Answers | Not | And | Or | Opaque
+
+
+def with_conditions(node: Node, made: Callable[[Comparison | In | Like | IsNull], Node]) -> Node:
+    """The tree with what is `made` of each of its conditions."""
+    if isinstance(node, (Constant, Opaque)):
+        return node
+    again = partial(with_conditions, made=made)
+    if isinstance(node, And):
+        return And(tuple(map(again, node.terms)))
+    if isinstance(node, Or):
+        return Or(tuple(map(again, node.terms)))
+    if isinstance(node, Not):
+        return Not(again(node.term))
+    if isinstance(node, Answers):
+        return replace(node, term=again(node.term))
+    return made(node)
+
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

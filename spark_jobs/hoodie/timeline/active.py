@@ -147,7 +147,7 @@ class Timeline:
     layout: Layout = ONE
     utc: bool = False
     contents: InstantCache = field(default_factory=InstantCache, compare=False, repr=False)
-    #: what is in `.hoodie`, where instants lie elsewhere; as of an earlier listing unless all was asked for
+    #: what is in `.hoodie`; where instants lie elsewhere, as of an earlier listing unless all was asked for
     beside: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
 
     @classmethod
@@ -188,17 +188,17 @@ class Timeline:
             if any(TWO.parse(name) for name in later) or (empty is TWO and not any(map(ONE.parse, listing))):
                 utc = _later_zone(storage, base_path)
                 layout, listing = TWO, later
+        if before is not None and before._is_listed(listing, beside, layout):
+            return before
         instants, names = layout.instants(listing)
         mtimes = ModificationTimes(storage, f"{base_path}/{layout.folder}", listing, names)
-        if before is not None and before.is_listed(listing, beside, layout):
-            return before
         timeline = cls(base_path, instants, mtimes, layout, utc, beside=beside)
         if before is not None and isinstance(earlier, ModificationTimes) and before.layout is layout:
             mtimes.take(earlier)
             timeline.contents.take(before.contents, mtimes)
         return timeline
 
-    def is_listed(self, listing: frozenset[str], beside: frozenset[str], layout: Layout) -> bool:
+    def _is_listed(self, listing: frozenset[str], beside: frozenset[str], layout: Layout) -> bool:
         """Whether these are the names that it was made of."""
         known = self.mtimes.listing if isinstance(self.mtimes, ModificationTimes) else None
         return self.layout is layout and known == listing and self.beside == beside

@@ -82,7 +82,7 @@ class LsmArchive(WrittenArchive):
 
     def __init__(self, storage: Storage, folder: str) -> None:
         self._storage = storage
-        self._folder = self.folder = folder
+        self.folder = folder
 
     def instants(self, after: str | None = None, before: str | None = None) -> list[Instant]:
         """By the time of their request; those that are in several files, once."""
@@ -112,7 +112,7 @@ class LsmArchive(WrittenArchive):
 
     def files(self) -> list[FileInfo]:
         counting = self._lengths()
-        listed = self._storage.list(self._folder)
+        listed = self._storage.list(self.folder)
         return sorted((item for item in listed if item.name in counting), key=lambda item: item.name)
 
     def newest(self) -> frozenset[Instant]:
@@ -156,23 +156,23 @@ class LsmArchive(WrittenArchive):
         return merged
 
     def recover(self) -> None:
-        self._storage.delete_many([f"{self._folder}/{name}" for name in self._left_over()])
+        self._storage.delete_many([f"{self.folder}/{name}" for name in self._left_over()])
 
     def _add(self, name: str, data: bytes, files: dict[str, int]) -> int:
         """A file beside those that go on to count; its size."""
-        storage, path = self._storage, f"{self._folder}/{name}"
+        storage, path = self._storage, f"{self.folder}/{name}"
         storage.delete_many([path])
         storage.create(path, data)
         files[name] = len(data)
         number = max(self._numbers(), default=0)
         counting = self._counting(number)
         if counting is not None and counting < number:  # of a run that was killed
-            storage.delete_many([f"{self._folder}/manifest_{number}"])
+            storage.delete_many([f"{self.folder}/manifest_{number}"])
             number = counting
         listed = [{"fileName": each, "fileLen": files[each]} for each in sorted(files)]
         manifest = json.dumps({"files": listed}, indent=2).encode()
-        storage.create(f"{self._folder}/manifest_{number + 1}", manifest)
-        version = f"{self._folder}/{_VERSION}"
+        storage.create(f"{self.folder}/manifest_{number + 1}", manifest)
+        version = f"{self.folder}/{_VERSION}"
         storage.delete_many([version])
         storage.create(version, str(number + 1).encode())
         return len(data)
@@ -192,13 +192,13 @@ class LsmArchive(WrittenArchive):
         kept = sorted(self._numbers())[-(_KEPT_MANIFESTS + merges) :]
         named = set[str]().union(*(self._manifest(number) or {} for number in kept))
         gone = [f"manifest_{number}" for number in self._numbers() if number not in kept]
-        names = self._storage.names(self._folder)
+        names = self._storage.names(self.folder)
         gone += [name for name in names if _FILE.fullmatch(name) and name not in named]
-        self._storage.delete_many([f"{self._folder}/{name}" for name in gone])
+        self._storage.delete_many([f"{self.folder}/{name}" for name in gone])
 
     def _left_over(self) -> list[str]:
         """What killed runs left: files that no manifest names, and a manifest that never counted."""
-        names = self._storage.names(self._folder)
+        names = self._storage.names(self.folder)
         numbers = self._numbers()
         newest = max(numbers, default=0)
         counting = self._counting(newest)
@@ -213,7 +213,7 @@ class LsmArchive(WrittenArchive):
         return newest or None if named is None or self._manifest(named) is None else named
 
     def _numbers(self) -> list[int]:
-        names = self._storage.names(self._folder)
+        names = self._storage.names(self.folder)
         return [int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))]
 
     def _lengths(self) -> Mapping[str, int]:
@@ -234,15 +234,15 @@ class LsmArchive(WrittenArchive):
         if not numbers and named is None:
             return {}
         raise TableError(
-            f"the archived timeline in {self._folder} has no manifest that can be read; restore the folder "
+            f"the archived timeline in {self.folder} has no manifest that can be read; restore the folder "
             "from a copy. Rows are not affected, only the history of the table",
-            path=self._folder,
+            path=self.folder,
         )
 
     def _named(self) -> int | None:
         """The number in `_version_`."""
         try:
-            text = self._storage.read(f"{self._folder}/{_VERSION}").strip()
+            text = self._storage.read(f"{self.folder}/{_VERSION}").strip()
         except FileNotFoundError:
             return None
         return int(text) if _NUMBER.fullmatch(text) else None
@@ -250,7 +250,7 @@ class LsmArchive(WrittenArchive):
     def _manifest(self, number: int) -> dict[str, int] | None:
         """The files that a manifest names; None when it is gone or torn."""
         try:
-            value = json.loads(self._storage.read(f"{self._folder}/manifest_{number}"))
+            value = json.loads(self._storage.read(f"{self.folder}/manifest_{number}"))
             files = {item["fileName"]: item["fileLen"] for item in value["files"]}
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
@@ -272,15 +272,15 @@ class LsmArchive(WrittenArchive):
                 now = self._lengths()
                 if now == files:
                     raise TableError(
-                        f"the archived timeline in {self._folder} lacks a file that its manifest names "
+                        f"the archived timeline in {self.folder} lacks a file that its manifest names "
                         f"({error}); restore it from a copy. Rows are not affected, only the history of the "
                         "table",
-                        path=self._folder,
+                        path=self.folder,
                     ) from None
                 files = now
 
     def _ask(self, name: str, length: int, question: Callable[[_File], _Answer]) -> _Answer:
-        path = f"{self._folder}/{name}"
+        path = f"{self.folder}/{name}"
         with _opened(self._storage, path, length) as file:
             return question(file)
 

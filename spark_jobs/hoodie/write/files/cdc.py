@@ -109,10 +109,8 @@ class ChangeLog:
         base_path: str,
         partition: str,
         base_name: BaseFileName,
-        marker: MarkerType,
     ) -> None:
         self._format = format_
-        self._marker = marker
         self._storage = storage
         self._base_path = base_path
         self._instant = base_name.instant
@@ -170,7 +168,7 @@ class ChangeLog:
         self._held, self._count, self._bytes = [], 0, 0
 
     def _begin(self) -> LogFileWriter:
-        marker = Marker(self._relative, self._marker)
+        marker = Marker(self._relative, log_marker(self._format.of_writes))
         create_marker(self._storage, self._base_path, self._instant, marker)
         return LogFileWriter(self._storage.output(join(self._base_path, self._relative)))
 

@@ -49,7 +49,7 @@ from hoodie.timeline.commit import NO_COMMIT, WriteStat
 from hoodie.timeline.time import InstantTime
 from hoodie.write.context import LEADING, FileContext, WriteContext
 from hoodie.write.files.append import Append, filtered
-from hoodie.write.files.cdc import ChangeFormat, ChangeLog, LogFiles, log_marker
+from hoodie.write.files.cdc import ChangeFormat, ChangeLog, LogFiles
 from hoodie.write.files.late_records import judge, places_in
 
 #: stored rows move to a new group when their file passes the maximum by this factor: files that just touch
@@ -105,8 +105,7 @@ class OutputFile:
         self._first_number = first_number
         self._changes: ChangeLog | None = None
         if changes is not None:
-            marker = log_marker(changes.of_writes)
-            self._changes = ChangeLog(changes, storage, context.base_path, partition, name, marker)
+            self._changes = ChangeLog(changes, storage, context.base_path, partition, name)
 
     @property
     def rows(self) -> int:
