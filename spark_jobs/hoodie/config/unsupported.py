@@ -265,7 +265,6 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "hoodie.table.log.file.format",
     ),
     "hoodie.table.secondary.indexes.metadata": ((), "there are no secondary indexes", ""),
-    "hoodie.table.version": ((_NUMBER, NEWEST.name.lower()), _VERSION, ""),
     "hoodie.timeline.history.path": (("history",), f"the archive is {_OF_VERSION}", ""),
     "hoodie.timeline.layout.version": ((_LAYOUT,), _VERSION, ""),
     "hoodie.timeline.path": (
@@ -273,7 +272,6 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
         f"the timeline is {_OF_VERSION}, in .hoodie itself",
         "",
     ),
-    "hoodie.write.table.version": ((_NUMBER, NEWEST.name.lower()), _VERSION, "hoodie.table.version"),
 }
 
 UNSUPPORTED: Mapping[str, Unsupported] = {

@@ -187,12 +187,23 @@ def _wrap(ordering: Any) -> Any:
     if ordering is None:
         return none
     values = _plain(ordering)
-    name, parts = _wrapper(values)
-    return pc.if_else(values.is_valid(), _join(_scalar(_varint(_BRANCHES[name])), *parts), none)
+    if pa.types.is_struct(values.type):
+        fields = values.flatten()
+        head = _scalar(_varint(len(WRAPPERS) + 1) + _varint(1) + _varint(len(fields)))
+        parts = (head, *(part for field in fields for part in _wrapper(field)), _scalar(_varint(0)))
+    else:
+        parts = _wrapper(values)
+    return pc.if_else(values.is_valid(), _join(*parts), none)
 
 
-def _wrapper(values: Any) -> tuple[str, tuple[Any, ...]]:
-    """The wrapper for values of this type and its bytes; bytes of null values are undefined."""
+def _wrapper(values: Any) -> tuple[Any, ...]:
+    """The union's branch for values of this type and their bytes; bytes of null values are undefined."""
+    name, parts = _content(values)
+    return _scalar(_varint(_BRANCHES[name])), *parts
+
+
+def _content(values: Any) -> tuple[str, tuple[Any, ...]]:
+    """The wrapper for values of this type, and their bytes."""
     dtype, types = values.type, pa.types
     if types.is_string(dtype) or types.is_large_string(dtype):
         return "StringWrapper", _sized(values.fill_null(""))

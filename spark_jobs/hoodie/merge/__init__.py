@@ -118,9 +118,20 @@ class Merger(ABC):
         return None
 
     @property
-    def delete_ordering(self) -> str | None:
-        """The column by which a logged delete is compared with other rows; None: it always wins."""
-        return None
+    def delete_ordering(self) -> tuple[str, ...]:
+        """The columns by which a logged delete is compared with other rows; none: it always wins."""
+        return ()
+
+    def wins_always(self, rows: pa.Table) -> npt.NDArray[np.bool_]:
+        """Which incoming rows are deletes that win, although deletes are compared."""
+        import numpy as np
+
+        return np.zeros(rows.num_rows, np.bool_)
+
+    @property
+    def keeps_late_rows(self) -> bool:
+        """True where an incoming row that is older than a stored one fills it."""
+        return False
 
     @property
     def keeps_newer(self) -> bool:

@@ -7,7 +7,8 @@
 - Rows of a partial block have some columns only. The winner's missing ones are the loser's.
 - IGNORE_DEFAULTS and FILL_UNAVAILABLE fill the winner's nulls, or its unavailable values, from the loser.
 
-The rows of a slice's logs merge first (`read.log_order`), then what they made with the base file.
+The rows of a slice's logs merge first (`in_order`), then what they made with the base file. So do the rows
+of a batch, before they meet what is stored.
 
 Format: spec sections 15.7 and 15.8. Source: Apache Hudi 1.2.0, BufferedRecordMergerFactory,
 PartialUpdateHandler. A null ordering value, of which Hudi makes the int 0, is smaller than any value here
@@ -18,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,26 +26,29 @@ import pyarrow as pa
 from hoodie.codec.arrays import Array, Bools, Column, Ints, Rows, array, pc, whole
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.merge import DELETED_COLUMN, Merger, Outcome
+from hoodie.merge.in_order import CARRIED, DELETED, ORDERING, Carried, combined_in_order
 from hoodie.merge.ordering import (
     bools,
     check_flag,
     check_marker_type,
     check_orderable,
     column,
+    joined,
+    key_codes,
     needed,
-    sortable,
+    newest,
+    ordering_values,
+    tuple_ranks,
+    unknown,
 )
 from hoodie.table.merge_rule import MergeMode, MergeRule, PartialUpdateMode
 
-#: columns of merged log rows beside the table's: is it a delete; the ordering value of a delete without a
-#: row, a struct where there are several; which columns the row has, null for all
-DELETED, ORDERING, CARRIED = "_hoodie_log_deleted", "_hoodie_log_ordering", "_hoodie_log_carried"
 _UNAVAILABLE = "__debezium_unavailable_value"
 
 
 @dataclass(frozen=True)
 class ByMode(Merger):
-    """No plugin: tables of versions 8 and 9 choose it by their mode. It merges what is read."""
+    """No plugin: tables of versions 8 and 9 choose it by their mode."""
 
     mode: MergeMode
     ordering_fields: tuple[str, ...] = ()
@@ -80,14 +83,48 @@ class ByMode(Merger):
     def combine_columns(self, schema: pa.Schema) -> tuple[str, ...]:
         return self.columns(schema)
 
+    def check(self, rows: pa.Table) -> None:
+        for path in self.ordering_fields:
+            ordering_values(rows, path)
+
     def combine(self, rows: pa.Table, keys: Column | Sequence[Column]) -> pa.Table:
-        raise NotImplementedError("rows of logs are merged in the order of their blocks")
+        self.check(rows)
+        codes, distinct = key_codes(keys)
+        if distinct == rows.num_rows:
+            return rows
+        if self.partial is not None:
+            return combined_in_order(self, rows, codes)
+        rank = tuple_ranks(self._ordering(rows)) if self.ordering_fields else None
+        places = _behind(np.flatnonzero(self.wins_always(rows)), codes, distinct)
+        kept: Bools = np.zeros(len(codes), np.bool_)
+        kept[places[newest(codes[places], distinct, None if rank is None else rank[places])]] = True
+        return rows.filter(array(kept))
+
+    @property
+    def delete_ordering(self) -> tuple[str, ...]:
+        return self.ordering_fields
+
+    @property
+    def keeps_newer(self) -> bool:
+        return bool(self.ordering_fields)
+
+    @property
+    def keeps_late_rows(self) -> bool:
+        return self.partial is not None
+
+    @property
+    def takes_whole_rows(self) -> bool:
+        return self.partial is None
+
+    @property
+    def ignores_stored(self) -> bool:
+        return self.partial is None and not self.ordering_fields
 
     def fills(self, rows: pa.Table) -> bool:
         return self.partial is not None or CARRIED in rows.column_names
 
     def deleted(self, rows: Rows) -> Bools:
-        """By the flag or by the marker, as it was when a row was read."""
+        """By the flag or by the marker, as it was when a row of a log was read."""
         names = rows.schema.names
         if DELETED in names:
             return bools(rows.column(DELETED))
@@ -105,11 +142,11 @@ class ByMode(Merger):
         if self.ordering_fields:
             rank = tuple_ranks(
                 [
-                    _joined([old.cast(new.type), new])
+                    joined([old.cast(new.type), new])
                     for old, new in zip(self._ordering(stored), self._ordering(incoming), strict=True)
                 ]
             )
-            newer = rank[count:] >= rank[:count]
+            newer = (rank[count:] >= rank[:count]) | (deleted & _without_value(self._ordering(incoming)))
         if not self.fills(incoming):
             return Outcome(newer, newer & deleted)
         carried = Carried.of(incoming)
@@ -153,13 +190,18 @@ class ByMode(Merger):
         if not self.ordering_fields:
             return np.zeros(count, np.int64), np.ones(count, np.bool_)
         given = self._ordering(rows)
-        none = np.logical_and.reduce([_unknown(values) for values in given])
-        if len(given) == 1 and given[0].type == pa.int32():
-            none = none | (np.asarray(whole(given[0]).fill_null(0)) == 0)
+        if not len(deletes):
+            return tuple_ranks(given), _without_value(given)
         columns = [
-            _joined([values, child]) for values, child in zip(given, self._children(deletes), strict=True)
+            joined([values, child]) for values, child in zip(given, self._children(deletes), strict=True)
         ]
-        return tuple_ranks(columns), np.concatenate([none, _unknown(deletes)])
+        return tuple_ranks(columns), np.concatenate([_without_value(given), unknown(deletes)])
+
+    def wins_always(self, rows: pa.Table) -> Bools:
+        """Deletes whose ordering value is none, as the int 0 is."""
+        if not self.ordering_fields:
+            return self.deleted(rows)
+        return self.deleted(rows) & _without_value(self._ordering(rows))
 
     def _ordering(self, rows: pa.Table) -> list[Column]:
         """The ordering columns; of deletes without rows the values that these have."""
@@ -181,55 +223,19 @@ class ByMode(Merger):
         return [pc.struct_field(ordering, [index]) for index in range(len(self.ordering_fields))]
 
 
-@dataclass(frozen=True)
-class Carried:
-    """Which columns rows of logs have; `whole` are the rows that have all."""
-
-    whole: Bools
-    names: frozenset[str]
-    struct: Any
-
-    @classmethod
-    def of(cls, rows: pa.Table) -> Carried:
-        if CARRIED not in rows.column_names:
-            return cls(np.ones(rows.num_rows, np.bool_), frozenset(), None)
-        struct = whole(rows.column(CARRIED))
-        names = frozenset(field.name for field in struct.type)
-        return cls(_unknown(struct), names, struct)
-
-    def has(self, name: str) -> Bools:
-        if name not in self.names:
-            return np.ones(len(self.whole), np.bool_)
-        return np.asarray(pc.struct_field(self.struct, [name]).fill_null(True)).astype(np.bool_)
+def _behind(deletes: Ints, codes: Ints, distinct: int) -> Ints:
+    """The rows that are left of those of each key: behind the last of these deletes, or it alone."""
+    rows = np.arange(len(codes))
+    if not len(deletes):
+        return rows
+    end, last = np.zeros(distinct, np.int64), np.full(distinct, -1)
+    end[codes] = rows  # of several the last one stays
+    last[codes[deletes]] = deletes
+    return np.flatnonzero((rows > last[codes]) | (rows == np.where(end == last, last, -1)[codes]))
 
 
-def tuple_ranks(columns: Sequence[Column]) -> Ints:
-    """int64 in the order of the rows' tuples; a null is smaller than any value."""
-    first = columns[0]
-    if len(columns) == 1 and not first.null_count:
-        return sortable(first)
-    parts: list[Any] = []
-    for values in columns:
-        known = whole(values)
-        known = known.fill_null(0) if known.type == pa.int32() else known
-        if not known.null_count:
-            parts.append(sortable(known))
-            continue
-        there = ~_unknown(known)
-        parts += [there, np.where(there, sortable(known), 0)]
-    order = np.lexsort(parts[::-1])
-    steps: Bools = np.zeros(len(order), np.bool_)
-    for part in parts:
-        steps[1:] |= np.diff(part[order]) != 0
-    ranks: Ints = np.zeros(len(order), np.int64)
-    ranks[order] = np.cumsum(steps)
-    return ranks
-
-
-def _unknown(values: Column) -> Bools:
-    return np.asarray(whole(values).is_null()).astype(np.bool_)
-
-
-def _joined(columns: Sequence[Column]) -> Array:
-    result: Array = pa.concat_arrays([whole(values) for values in columns])
-    return result
+def _without_value(ordering: Sequence[Column]) -> Bools:
+    none: Bools = np.logical_and.reduce([unknown(values) for values in ordering])
+    if len(ordering) == 1 and ordering[0].type == pa.int32():
+        none = none | (np.asarray(whole(ordering[0]).fill_null(0)) == 0)
+    return none

@@ -42,8 +42,8 @@ class EventTime(OrderedRows):
         return cls(checked(ordering_field, schema), name, marker)
 
     @property
-    def delete_ordering(self) -> str | None:
-        return self.ordering
+    def delete_ordering(self) -> tuple[str, ...]:
+        return (self.ordering,) if self.ordering else ()
 
     @property
     def keeps_newer(self) -> bool:

@@ -30,15 +30,15 @@ class OrderedRows(Merger):
 
     def check(self, rows: pa.Table) -> None:
         """Raises InputError for a null ordering value; called with all incoming rows before any write."""
-        _ordering_values(rows, self.ordering)
+        ordering_values(rows, self.ordering)
 
     def combine(self, rows: pa.Table, keys: Column | Sequence[Column]) -> pa.Table:
         """The row with the greatest ordering value of each key; of equal ones the latest."""
-        codes, distinct = _key_codes(keys)
-        values = _ordering_values(rows, self.ordering)
+        codes, distinct = key_codes(keys)
+        values = ordering_values(rows, self.ordering)
         if distinct == rows.num_rows:
             return rows
-        return rows.filter(array(_newest(codes, distinct, values)))
+        return rows.filter(array(newest(codes, distinct, None if values is None else sortable(values))))
 
     def deleted(self, rows: Rows) -> Bools:
         """Rows whose `_hoodie_is_deleted` is true."""
@@ -80,8 +80,8 @@ class Groups:
     @classmethod
     def of(cls, rows: pa.Table, keys: Column | Sequence[Column], ordering: str | None) -> Groups | None:
         """None when all keys differ. Raises InputError for a null ordering value anywhere."""
-        values = _ordering_values(rows, ordering)
-        codes, distinct = _key_codes(keys)
+        values = ordering_values(rows, ordering)
+        codes, distinct = key_codes(keys)
         if distinct == len(codes):
             return None
         once = (np.bincount(codes, minlength=distinct) == 1)[codes]
@@ -166,14 +166,21 @@ def column(rows: Rows, path: str) -> Column:
     return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
 
 
-def stored_is_newer(stored: Rows, incoming: Rows, ordering: str) -> Bools:
-    """Pairs whose stored ordering value is greater; a stored null is older than anything.
+def stored_is_newer(stored: Rows, incoming: Rows, *ordering: str) -> Bools:
+    """Pairs whose stored ordering values, compared as a tuple, are greater; a stored null is older than
+    anything.
 
-    Raises InputError for a null in the incoming column.
+    Raises InputError for a null in an incoming column.
     """
-    old, new = column(stored, ordering), column(incoming, ordering)
+    if len(ordering) > 1:
+        pairs = [(column(stored, path), column(incoming, path)) for path in ordering]
+        rank = tuple_ranks([joined([old.cast(new.type), new]) for old, new in pairs])
+        several: Bools = rank[: stored.num_rows] > rank[stored.num_rows :]
+        return several
+    (path,) = ordering
+    old, new = column(stored, path), column(incoming, path)
     if new.null_count:
-        _check_not_null(incoming, new, ordering)
+        _check_not_null(incoming, new, path)
     if old.type != new.type:
         old = old.cast(new.type)
     known = (
@@ -184,6 +191,38 @@ def stored_is_newer(stored: Rows, incoming: Rows, ordering: str) -> Bools:
     if _by_rank(new.type):
         return bools(pc.greater(old, new))
     return known & (sortable(old) > sortable(new))
+
+
+def tuple_ranks(columns: Sequence[Column]) -> Ints:
+    """int64 in the order of the rows' tuples; a null is smaller than any value."""
+    first = columns[0]
+    if len(columns) == 1 and not first.null_count:
+        return sortable(first)
+    parts: list[Any] = []
+    for values in columns:
+        known = whole(values)
+        known = known.fill_null(0) if known.type == pa.int32() else known
+        if not known.null_count:
+            parts.append(sortable(known))
+            continue
+        there = ~unknown(known)
+        parts += [there, np.where(there, sortable(known), 0)]
+    order = np.lexsort(parts[::-1])
+    steps: Bools = np.zeros(len(order), np.bool_)
+    for part in parts:
+        steps[1:] |= np.diff(part[order]) != 0
+    ranks: Ints = np.zeros(len(order), np.int64)
+    ranks[order] = np.cumsum(steps)
+    return ranks
+
+
+def unknown(values: Column) -> Bools:
+    return np.asarray(whole(values).is_null()).astype(np.bool_)
+
+
+def joined(columns: Sequence[Column]) -> Array:
+    result: Array = pa.concat_arrays([whole(values) for values in columns])
+    return result
 
 
 def sortable(values: Column) -> Ints:
@@ -214,7 +253,7 @@ def bools(values: Column) -> Bools:
     return np.asarray(pc.fill_null(values, False)).astype(np.bool_)
 
 
-def _ordering_values(rows: pa.Table, ordering: str | None) -> Column | None:
+def ordering_values(rows: pa.Table, ordering: str | None) -> Column | None:
     """The ordering column, None without one. Raises InputError for a null in it."""
     if not ordering:
         return None
@@ -224,22 +263,21 @@ def _ordering_values(rows: pa.Table, ordering: str | None) -> Column | None:
     return values
 
 
-def _newest(codes: Ints, distinct: int, values: Column | None) -> Bools:
-    """The row of each key with the greatest value, of equal ones the latest."""
+def newest(codes: Ints, distinct: int, rank: Ints | None) -> Bools:
+    """The row of each key with the greatest rank, of equal ones the latest."""
     rows = np.arange(len(codes))
-    if values is not None:
-        rank = sortable(values)
+    if rank is not None:
         greatest = np.full(distinct, np.iinfo(np.int64).min)
         np.maximum.at(greatest, codes, rank)
         rows = np.flatnonzero(rank == greatest[codes])
     latest = np.zeros(distinct, np.int64)
     latest[codes[rows]] = rows  # of several the last one stays
-    newest: Bools = np.zeros(len(codes), np.bool_)
-    newest[latest] = True
-    return newest
+    chosen: Bools = np.zeros(len(codes), np.bool_)
+    chosen[latest] = True
+    return chosen
 
 
-def _key_codes(keys: Column | Sequence[Column]) -> tuple[Ints, int]:
+def key_codes(keys: Column | Sequence[Column]) -> tuple[Ints, int]:
     """The number of each row's key, and how many keys there are."""
     columns = [keys] if isinstance(keys, (pa.Array, pa.ChunkedArray)) else list(keys)
     codes, distinct = _codes(columns[0])

@@ -3,7 +3,7 @@
 Of the rows of a key the merger's `combine` makes one, as of a batch's. A delete block takes a key's
 earlier rows away, except where it has an ordering value and one of them a greater one; then it changes
 nothing. Rows after a delete are a new beginning, whatever their ordering values. What is left is a row, or a
-delete that removes the key whatever is stored. Of versions 8 and 9 `log_order` has the rules.
+delete that removes the key whatever is stored. Of versions 8 and 9 `merge.in_order` has the rules.
 
 Blocks are read one at a time. Beyond the memory budget rows and deletes are cut by key hash into parts on
 disk.
@@ -27,9 +27,9 @@ from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import carried_columns, is_partial, read_data_block, read_delete_block
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.merge import DELETED_COLUMN, Merger
-from hoodie.merge.by_mode import CARRIED, ByMode
+from hoodie.merge.by_mode import ByMode
+from hoodie.merge.in_order import CARRIED, Deletes, merge_in_order
 from hoodie.read.key_join import Bools, Ints, Part
-from hoodie.read.log_order import Deletes, merge_in_order
 from hoodie.read.spill import SpilledRows, SpillFolder, map_rows, part_count, read_spilled
 from hoodie.storage import Storage
 from hoodie.table.log_scan import LogScan, contents, instant_of
@@ -247,7 +247,8 @@ def merge_operations(merger: Merger, rows: pa.Table, deletes: pa.Table) -> Part:
     if isinstance(merger, ByMode):
         when, until = (np.asarray(each.column(_ORDER)).astype(np.int64) for each in (rows, deletes))
         keys, ordering = (whole(deletes.column(name)) for name in (RECORD_KEY, _ORDERING))
-        return merge_in_order(merger, rows.drop_columns([_ORDER]), when, Deletes(keys, until, ordering))
+        logged = Deletes(keys, until, ordering)
+        return Part.of(*merge_in_order(merger, rows.drop_columns([_ORDER]), when, logged))
     if deletes.num_rows:
         keep, gone = _after_deletes(merger, rows, deletes)
         if not keep.all():

@@ -133,10 +133,11 @@ def _action(statement: Merge) -> exp.Expr:
     return action
 
 
-def _ordering(target: Target, source: Sequence[str]) -> str | None:
-    """The source's column by which one of its rows with a key is chosen."""
-    wanted = None if target.ordering is None else target.ordering.lower()
-    return next((name for name in source if name.lower() == wanted), None)
+def _ordering(target: Target, source: Sequence[str]) -> list[str]:
+    """The source's columns by which one of its rows with a key is chosen; none where it lacks one."""
+    known = {name.lower(): name for name in reversed(source)}
+    wanted = [name.lower() for name in target.ordering]
+    return [known[name] for name in wanted] if known.keys() >= set(wanted) else []
 
 
 def _source(
@@ -145,9 +146,11 @@ def _source(
     """The source with one row a key; where no column says which one, more of them are a failure."""
     ordering = _ordering(target, source)
     keys = [value.copy() for value in equal.values()]
-    if ordering is not None:
-        column = exp.column(ordering, table=statement.alias, quoted=True)
-        by = exp.Order(expressions=[exp.Ordered(this=column, desc=True, nulls_first=False)])
+    if ordering:
+        columns = [exp.column(name, table=statement.alias, quoted=True) for name in ordering]
+        by = exp.Order(
+            expressions=[exp.Ordered(this=column, desc=True, nulls_first=False) for column in columns]
+        )
         rank = _over(exp.Anonymous(this="row_number"), keys, by)
     else:
         text = (

@@ -16,7 +16,6 @@ from hoodie.errors import ConfigError, TableError
 from hoodie.format.meta_fields import META_COLUMNS, without_meta
 from hoodie.format.schema import from_avro
 from hoodie.keygen import key_generator
-from hoodie.merge import merger
 from hoodie.merge.settings import PRECOMBINE_FIELD
 from hoodie.read.query import QueryType
 from hoodie.read.sql_tables import SqlTable
@@ -25,7 +24,7 @@ from hoodie.statements.parser import ASSIGNED, DIALECT, OWN, Assignments, Delete
 from hoodie.statements.words import MARK
 from hoodie.table.table_schema import TableSchema
 from hoodie.write.operation import Operation
-from hoodie.write.table_options import merged
+from hoodie.write.table_options import merged, written_by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +32,7 @@ class Target:
     """schema: the data columns. keys, partitions: the columns that record keys and partition paths are made
     of.
 
-    ordering: the ordering column, if it is a top-level one. keeps_newer: a stored row with a greater
+    ordering: the ordering columns, if they are top-level ones. keeps_newer: a stored row with a greater
     ordering value stays. whole_rows: a row that is written replaces the stored one in all columns.
     """
 
@@ -41,7 +40,7 @@ class Target:
     schema: pa.Schema
     keys: tuple[str, ...]
     partitions: tuple[str, ...]
-    ordering: str | None
+    ordering: tuple[str, ...]
     keeps_newer: bool
     whole_rows: bool
 
@@ -79,14 +78,14 @@ def target_of(name: str, asked: SqlTable) -> Target:
     schema = without_meta(from_avro(text))
     config = merged(asked.config, props)
     keys = key_generator(config, schema)
-    field = config[PRECOMBINE_FIELD]
-    merging = merger(config, field, schema)
+    merging = written_by(config, props, schema)
+    fields = tuple(part.strip() for part in (config[PRECOMBINE_FIELD] or "").split(",") if part.strip())
     return Target(
         name=name,
         schema=schema,
         keys=_top(keys.record_key_fields),
         partitions=_top(keys.partition_fields),
-        ordering=field if field and field in schema.names else None,
+        ordering=fields if all(name in schema.names for name in fields) else (),
         keeps_newer=merging.keeps_newer,
         whole_rows=merging.takes_whole_rows,
     )
@@ -139,8 +138,15 @@ def update_plan(statement: Update, target: Target) -> Plan:
                 "them anew",
                 column=name,
             )
-    if target.ordering in values and target.keeps_newer:
-        values[target.ordering] = _not_older(statement.target, target.ordering, values[target.ordering])
+    changed = [name for name in target.ordering if name in values]
+    if changed and target.keeps_newer:
+        if len(target.ordering) > 1:
+            raise ConfigError(
+                f"UPDATE sets {changed[0]}, one of the ordering columns {', '.join(target.ordering)}, by "
+                "which a stored row may win; upsert such rows",
+                column=changed[0],
+            )
+        values[changed[0]] = _not_older(statement.target, changed[0], values[changed[0]])
     columns = [
         typed(values[field.name], field) if field.name in values else stored(statement.target, field.name)
         for field in target.schema

@@ -109,7 +109,7 @@ class Table:
     @property
     def layout(self) -> Layout:
         """How the timeline and its archive lie, by the table's version."""
-        return ONE if versions.is_of_layout(self.properties.version, ONE.version) else TWO
+        return layout_of(self.properties.version)
 
     @property
     def archive(self) -> Archive:
@@ -151,7 +151,8 @@ class Table:
 
     def refresh(self) -> Timeline:
         """The timeline as it is now."""
-        empty = ONE if self._properties is None else self.layout
+        known = ONE if self._timeline is None else self._timeline.layout
+        empty = known if self._properties is None else self.layout
         timeline = Timeline.load(
             self.base_path, self.storage, self._timeline, empty=empty, whole=self._writes
         )
@@ -208,6 +209,11 @@ class Table:
     def listing(self) -> FileListing:
         """The data files as they are from now on; see FileListing."""
         return StorageListing(self.storage, self.base_path)
+
+
+def layout_of(number: int) -> Layout:
+    """That of the timeline of a table version."""
+    return ONE if versions.is_of_layout(number, ONE.version) else TWO
 
 
 def open_archive(storage: Storage, layout: Layout, base_path: str, props: TableProperties) -> WrittenArchive:

@@ -1,4 +1,4 @@
-"""Properties that Apache Hudi 1.0 to 1.2 give tables of version 6 under other names than 0.15.0.
+"""Properties that Apache Hudi 1.0 to 1.2 give tables under other names than 0.15.0, those of version 6, too.
 
 Stdlib only. What has the same meaning is found by its older name; what says more is refused by `features`.
 Those of merging rows are in `merge_rule`. Source: Apache Hudi 1.2.0, HoodieTableConfig, KeyGeneratorType.
@@ -24,6 +24,7 @@ _KEY_GENERATORS = {
     "GLOBAL_DELETE": "GlobalDeleteKeyGenerator",
     "AUTO_RECORD": "AutoRecordGenWrapperKeyGenerator",
 }
+_USER_PROVIDED = "USER_PROVIDED"
 _SQL = "org.apache.spark.sql.hudi.command."
 _SQL_KEY_GENERATORS = {
     "SPARK_SQL": "SqlKeyGenerator",
@@ -39,6 +40,17 @@ def older_names(texts: Mapping[str, str]) -> dict[str, str]:
         BASE_FILE_FORMAT: texts.get(RO_FILE_FORMAT),
     }
     return {name: text for name, text in found.items() if text and not texts.get(name)}
+
+
+def newer_names(texts: Mapping[str, str]) -> dict[str, str]:
+    """The properties of a new table of version 8 or 9, of which these are those of a table of version 6."""
+    found, name = dict(texts), texts.get(KEY_GENERATOR)
+    types = {_KEYGEN + text: kind for kind, text in _KEY_GENERATORS.items()}
+    if name:
+        found[KEY_GENERATOR_TYPE] = types.get(name, _USER_PROVIDED)
+    if name in types:
+        del found[KEY_GENERATOR]
+    return found
 
 
 def key_generator_problem(texts: Mapping[str, str]) -> str | None:

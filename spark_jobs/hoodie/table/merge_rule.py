@@ -50,10 +50,12 @@ _PAYLOADS_BY_NAME = {mode.value: name for mode, name in PAYLOADS.items()}
 #: by which Apache Hudi 0.15.0 merges the logs of a table that names no payload class
 DEFAULT_PAYLOAD_CLASS = PAYLOADS[MergeMode.COMMIT_TIME_ORDERING]
 DEFAULT_MERGER_STRATEGY = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
-_STRATEGIES = {
-    DEFAULT_MERGER_STRATEGY: MergeMode.EVENT_TIME_ORDERING,
-    "ce9acb64-bde0-424c-9b91-f6ebba25356d": MergeMode.COMMIT_TIME_ORDERING,
+#: the ids of the strategies that do what a mode says
+STRATEGIES = {
+    MergeMode.EVENT_TIME_ORDERING: DEFAULT_MERGER_STRATEGY,
+    MergeMode.COMMIT_TIME_ORDERING: "ce9acb64-bde0-424c-9b91-f6ebba25356d",
 }
+_STRATEGIES = {text: mode for mode, text in STRATEGIES.items()}
 #: the merger is that of the payload class
 BY_PAYLOAD = "00000000-0000-0000-0000-000000000000"
 #: the modes of payload classes; of all others it is CUSTOM
@@ -62,12 +64,18 @@ _MODES = {name: mode for mode, name in PAYLOADS.items()} | {
 }
 
 
+def mode_of(payload: str) -> MergeMode:
+    """The mode of a payload class, as version 8 has it."""
+    return _MODES.get(payload, MergeMode.CUSTOM)
+
+
 @dataclass(frozen=True)
 class MergeRule:
     """What the properties of a table say of two rows with the same key.
 
     strategy_id: under either of its names; None where the table has none.
     ordering_fields: those that count, none where the newest commit wins whatever they say.
+    named_fields: those that the table names, whether they count or not.
     precombine_field: the one ordering field, as versions up to 6 know it; several under the older name are as
     they are stored.
     payload_class: as stored, or the one that does what the mode or the strategy says; None where the table
@@ -81,6 +89,7 @@ class MergeRule:
     mode: MergeMode
     strategy_id: str | None
     ordering_fields: tuple[str, ...]
+    named_fields: tuple[str, ...]
     precombine_field: str | None
     payload_class: str | None
     legacy_payload_class: str | None
@@ -112,6 +121,7 @@ class MergeRule:
             mode=mode,
             strategy_id=strategy,
             ordering_fields=counted,
+            named_fields=fields,
             precombine_field=texts.get(PRECOMBINE_FIELD) or (counted[0] if len(counted) == 1 else None),
             payload_class=renamed,
             legacy_payload_class=texts.get(LEGACY_PAYLOAD_CLASS) or None,

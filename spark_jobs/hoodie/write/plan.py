@@ -17,7 +17,6 @@ from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, ConflictError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
-from hoodie.format.cdc import LOGGING_MODE
 from hoodie.format.evolution import evolve
 from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import canonical, record_full_name, to_avro_text
@@ -26,7 +25,8 @@ from hoodie.index import Index, PlacingIndex, index_for
 from hoodie.index.settings import BUCKET_ENGINE, INDEX_CLASS, INDEX_TYPE, IndexType
 from hoodie.keygen import KeyGenerator, key_generator
 from hoodie.keygen.nonpartitioned import NonpartitionedKeys
-from hoodie.merge import MERGERS, Merger, merger
+from hoodie.merge import MERGERS, Merger
+from hoodie.merge.by_mode import ByMode
 from hoodie.merge.hard_delete import HardDelete
 from hoodie.merge.settings import PAYLOAD_CLASS, PRECOMBINE_FIELD
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
@@ -34,7 +34,7 @@ from hoodie.storage import Storage
 from hoodie.table import properties
 from hoodie.table.buckets import check_no_buckets, check_no_hash_rings
 from hoodie.table.features import ROWS, UNKNOWN, check_features
-from hoodie.table.handle import Table
+from hoodie.table.handle import Table, layout_of
 from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import TimelineView
@@ -48,14 +48,11 @@ from hoodie.write.context import WriteContext
 from hoodie.write.files.cdc import ChangeFormat, LogFormat
 from hoodie.write.input.delete_keys import Duplicates, dropping_inserts, keys_to_delete, unseen_copies
 from hoodie.write.input.self_referencing import check_self_overwrite, is_flagged
+from hoodie.write.new_properties import check_version, new_properties
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.participants.metadata.column_stats import reported_columns
 from hoodie.write.settings import (
-    ARCHIVE_FOLDER,
     BULK_PARALLELISM,
-    CDC_ENABLED,
-    CDC_MODE,
-    DATABASE_NAME,
     DELETE_PARALLELISM,
     DROP_DUPLICATES,
     DUPLICATE_POLICY,
@@ -63,6 +60,7 @@ from hoodie.write.settings import (
     SORT_MODE,
     TABLE_NAME,
     TABLE_TYPE,
+    TABLE_VERSION,
     TIMELINE_ZONE,
     UPSERT_PARALLELISM,
     Known,
@@ -73,8 +71,8 @@ from hoodie.write.table_options import (
     check_keys,
     check_new,
     check_ordering_type,
-    check_payload,
     merged,
+    written_by,
 )
 from hoodie.write.tagging.key_encoding import with_key_encoding
 
@@ -137,10 +135,12 @@ class WritePlan:
             try:
                 properties.create(table.storage, table.base_path, self.new_properties)
             except AlreadyExists:
-                return  # another first writer was faster; `outdated` or the gate finds it
+                pass  # another first writer was faster; `outdated` or the gate finds it
             except ConflictError:
                 continue  # it swept this one's unfinished file away, so its own is there
-            return
+            break
+        if self.timeline.layout.has_completion_time:
+            table.read_properties()  # they say where the timeline is
 
     def outdated(self, table: Table) -> bool:
         """Did another writer commit, or create the table differently, since the plan was made?
@@ -188,7 +188,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     name, duplicates = _table_name(config, path), Duplicates.of(config, operation)
     if props is not None:
         config = _with_warnings(config, unseen_copies(config, operation, duplicates.known))
-    timeline = _timeline(table, props, request)
+    timeline = _timeline(table, config, props, request)
     snapshot = TimelineView.of(timeline, storage) if props is None else table.view_of(timeline)
     index = _opened(_index(config, operation, duplicates), config, table, snapshot, operation)
     _check_buckets(storage, props, timeline, snapshot, operation, index)
@@ -199,6 +199,9 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     full_name = record_full_name(table_schema.avro) if table_schema.avro else None
     avro_text = to_avro_text(shape.schema, name, full_name=full_name)
     table_schema = table_schema.extended(shape.schema)
+    made = None
+    if props is None:
+        made = new_properties(config, name, shape.keys, shape.merger.java_class, index)
     context = WriteContext(
         table=table.ref,
         operation=operation,
@@ -227,16 +230,19 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         context=context,
         storage=storage,
         extra_metadata=_extra(request, avro_text if operation.brings_rows or stored else ""),
-        new_properties=_new_properties(config, name, shape, index) if props is None else None,
+        new_properties=made,
         timeline_utc=_utc(config, props),
         table_schema=table_schema,
         timeline=timeline,
     )
 
 
-def _timeline(table: Table, props: TableProperties | None, request: WriteRequest) -> Timeline:
+def _timeline(table: Table, config: Config, props: TableProperties | None, request: WriteRequest) -> Timeline:
     """The one that the write is planned by. Raises CommitConflict as `check_self_overwrite`."""
-    timeline = Timeline(table.base_path, (), {}) if props is None else table.timeline
+    if props is None:
+        timeline = Timeline(table.base_path, (), {}, layout_of(config[TABLE_VERSION]), utc=_utc(config, None))
+    else:
+        timeline = table.timeline
     check_self_overwrite(table, timeline, request.derived)
     return timeline
 
@@ -367,10 +373,9 @@ def _of_rows(
     elif stored is not None:
         schema = evolve(stored, incoming, null_for_missing=config[NULL_FOR_MISSING])
         check_key_types(stored, schema, (*keys.record_key_fields, *keys.partition_fields))
-        check_ordering_type(stored, rows, schema, config[PRECOMBINE_FIELD])
-    merging = merger(config, config[PRECOMBINE_FIELD], rows)
-    if props is not None:
-        check_payload(merging, props)
+        for path in (config[PRECOMBINE_FIELD] or "").split(","):
+            check_ordering_type(stored, rows, schema, path.strip())
+    merging = written_by(config, props, rows)
     if config[TABLE_TYPE] is TableType.MERGE_ON_READ:
         _check_logged(merging)
     return _Shape(keys, schema, merging)
@@ -440,6 +445,7 @@ def _check_supported(
     check_concurrency(table, config)
     if props is None:
         check_new(config)
+        check_version(config)
     if props is not None:
         table.for_writing()
         touches_rows = operation is not Operation.DELETE_PARTITION
@@ -448,7 +454,7 @@ def _check_supported(
 
 def _check_logged(merging: Merger) -> None:
     """Readers merge the rows of logs, so every reader must have the merger."""
-    if not MERGERS.includes(type(merging)):
+    if not isinstance(merging, ByMode) and not MERGERS.includes(type(merging)):
         raise ConfigError(
             f"{PAYLOAD_CLASS.name}={merging.java_class!r} is a merger of your own, which other readers "
             f"of a {TableType.MERGE_ON_READ.value} table lack; use a payload of Apache Hudi's, or "
@@ -459,25 +465,6 @@ def _check_logged(merging: Merger) -> None:
 
 def _table_name(config: Config, path: str) -> str:
     return config[TABLE_NAME] or path.rsplit("/", 1)[-1]
-
-
-def _new_properties(config: Config, name: str, shape: _Shape, index: Index | None) -> dict[str, str]:
-    props = {
-        properties.NAME: name,
-        properties.DATABASE: config[DATABASE_NAME] or "",
-        properties.TYPE: config[TABLE_TYPE].value,
-        properties.RECORD_KEY_FIELDS: ",".join(shape.keys.record_key_fields),
-        properties.ARCHIVE_FOLDER: config[ARCHIVE_FOLDER],
-        properties.TIMELINE_TIMEZONE: config[TIMELINE_ZONE].value,
-        properties.PAYLOAD_CLASS: shape.merger.java_class,
-        **shape.keys.persisted(),
-        **(index.persisted if isinstance(index, PlacingIndex) else {}),
-    }
-    if config[PRECOMBINE_FIELD]:
-        props[properties.PRECOMBINE_FIELD] = config[PRECOMBINE_FIELD] or ""
-    if config[CDC_ENABLED]:
-        props |= {properties.CDC_ENABLED: "true", LOGGING_MODE: config[CDC_MODE].value}
-    return props
 
 
 def _utc(config: Config, props: TableProperties | None) -> bool:

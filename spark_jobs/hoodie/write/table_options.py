@@ -22,13 +22,22 @@ from hoodie.keygen.settings import (
     RECORDKEY_FIELD,
     URL_ENCODE,
 )
-from hoodie.merge import MERGERS, Merger
-from hoodie.merge.settings import MERGE_MODE, PAYLOAD_CLASS, PRECOMBINE_FIELD, MergeMode
-from hoodie.table import properties
+from hoodie.merge import MERGERS, Merger, merger
+from hoodie.merge.by_mode import ByMode
+from hoodie.merge.settings import (
+    DELETE_FIELD,
+    DELETE_MARKER,
+    MERGE_MODE,
+    PAYLOAD_CLASS,
+    PRECOMBINE_FIELD,
+    MergeMode,
+)
+from hoodie.table import merge_rule, properties
 from hoodie.table.features import keeps_changes
 from hoodie.table.merge_rule import PAYLOADS
 from hoodie.table.properties import TableProperties
-from hoodie.write.settings import CDC_ENABLED, CDC_MODE, DATABASE_NAME, TABLE_NAME, TABLE_TYPE
+from hoodie.write.new_properties import new_merge_rule
+from hoodie.write.settings import CDC_ENABLED, CDC_MODE, DATABASE_NAME, TABLE_NAME, TABLE_TYPE, TABLE_VERSION
 
 #: (setting, the property that persists it); settings and properties of one name need no entry
 _PERSISTED: tuple[tuple[Key[Any], str], ...] = (
@@ -39,9 +48,12 @@ _PERSISTED: tuple[tuple[Key[Any], str], ...] = (
     (KEYGENERATOR_TYPE, properties.KEY_GENERATOR),
     (PAYLOAD_CLASS, properties.PAYLOAD_CLASS),
     (MERGE_MODE, properties.PAYLOAD_CLASS),
+    (DELETE_FIELD, merge_rule.DELETE_FIELD),
+    (DELETE_MARKER, merge_rule.DELETE_MARKER),
     (HIVE_STYLE, properties.HIVE_STYLE),
     (URL_ENCODE, properties.URL_ENCODE),
     (TABLE_TYPE, properties.TYPE),
+    (TABLE_VERSION, properties.VERSION),
     (TABLE_NAME, properties.NAME),
     (DATABASE_NAME, properties.DATABASE),
     (CDC_ENABLED, properties.CDC_ENABLED),
@@ -49,6 +61,8 @@ _PERSISTED: tuple[tuple[Key[Any], str], ...] = (
 )
 #: two names of one thing: what the table has is taken over under the first
 _NOT_TAKEN = (KEYGENERATOR_TYPE, MERGE_MODE)
+#: how rows merge, which tables of versions 8 and 9 say by a mode
+_MERGING = (PRECOMBINE_FIELD, PAYLOAD_CLASS, MERGE_MODE, DELETE_FIELD, DELETE_MARKER)
 _TIMEBASED = "hoodie.keygen.timebased."
 #: what a table of the BUCKET index remembers of it
 _BUCKETED = (INDEX_TYPE, BUCKET_ENGINE, BUCKETS, HASH_FIELDS)
@@ -57,10 +71,11 @@ _BUCKETED = (INDEX_TYPE, BUCKET_ENGINE, BUCKETS, HASH_FIELDS)
 def merged(given: Config, props: TableProperties) -> Config:
     """Settings with what the table persists. Raises TableMismatch that lists every contradiction."""
     wrong: list[str] = []
+    modern = props.merge_rule.by_mode
     taken = {name: text for name, text in props.items() if name.startswith(_TIMEBASED)}
     for key, name in _PERSISTED:
-        stored = _stored(props, name)
-        if stored is None or (stored == "" and key is PRECOMBINE_FIELD):
+        stored = _merging(props)[key] if modern and key in _MERGING else _stored(props, name)
+        if stored is None or (stored == "" and key is PRECOMBINE_FIELD and not modern):
             continue
         if given.given(key):
             if not _same(key, given, stored):
@@ -87,6 +102,18 @@ def merged(given: Config, props: TableProperties) -> Config:
     if wrong:
         raise _mismatch(props, wrong)
     return given.merged(taken)
+
+
+def _merging(props: TableProperties) -> dict[Key[Any], str | None]:
+    """What a table of a mode has, as settings say it: the payload class is that which its maker named."""
+    rule = props.merge_rule
+    return {
+        PRECOMBINE_FIELD: ",".join(rule.named_fields),
+        PAYLOAD_CLASS: rule.legacy_payload_class or rule.payload_class,
+        MERGE_MODE: rule.mode.value,
+        DELETE_FIELD: rule.delete_field or "",
+        DELETE_MARKER: rule.delete_marker or "",
+    }
 
 
 def _stored(props: TableProperties, name: str) -> str | None:
@@ -128,6 +155,20 @@ def check_keys(keys: KeyGenerator, props: TableProperties) -> None:
         raise _mismatch(props, [text])
 
 
+def written_by(config: Config, props: TableProperties | None, schema: pa.Schema) -> Merger:
+    """What merges rows of this schema, those of a batch and with the stored ones.
+
+    Raises ConfigError and InputError as `merger`, TableMismatch as `check_payload`.
+    """
+    rule = new_merge_rule(config) if props is None else props.merge_rule
+    if rule is not None and rule.by_mode:
+        return ByMode.of(rule, schema)
+    made = merger(config, config[PRECOMBINE_FIELD], schema)
+    if props is not None:
+        check_payload(made, props)
+    return made
+
+
 def check_payload(merger: Merger, props: TableProperties) -> None:
     """A merger of one's own is known by the Java class name that it persisted."""
     stored = props.payload_class
@@ -149,16 +190,12 @@ def check_key_types(stored: pa.Schema, schema: pa.Schema, fields: tuple[str, ...
             )
 
 
-def check_ordering_type(
-    stored: pa.Schema, incoming: pa.Schema, schema: pa.Schema, ordering: str | None
-) -> None:
+def check_ordering_type(stored: pa.Schema, incoming: pa.Schema, schema: pa.Schema, ordering: str) -> None:
     """Raises SchemaError when the ordering column widens so that its values change their order.
 
     As texts 10 comes before 9; floats and doubles take whole numbers beyond their precision for one another.
     `incoming` is the input's schema, `schema` the table's next one.
     """
-    if not ordering:
-        return
     before, given, after = (_type_at(shape, ordering) for shape in (stored, incoming, schema))
     for kind in (before, given):
         if kind is None or after is None or not _reorders(kind, after):
@@ -188,6 +225,8 @@ def _same(key: Key[Any], given: Config, stored: str) -> bool:
         ]
     if key is MERGE_MODE:
         mode = given[MERGE_MODE]
+        if stored in MergeMode.__members__:
+            return mode is None or mode.value == stored
         return mode is None or mode is MergeMode.CUSTOM or PAYLOADS[mode] == MERGERS.name(stored)
     if key in (KEYGENERATOR_CLASS, KEYGENERATOR_TYPE, PAYLOAD_CLASS):
         plugins: Plugins[Any] = MERGERS if key is PAYLOAD_CLASS else KEY_GENERATORS

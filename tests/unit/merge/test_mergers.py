@@ -205,7 +205,7 @@ def test_own_merger() -> None:
     assert isinstance(it, FirstWins)
     assert it.given == ("ts", SCHEMA.names)
     assert it.java_class.endswith("FirstValueAvroPayload")
-    assert (it.folds, it.keeps_newer, it.ignores_stored, it.delete_ordering) == (False, True, False, None)
+    assert (it.folds, it.keeps_newer, it.ignores_stored, it.delete_ordering) == (False, True, False, ())
 
 
 def test_partial_update_in_words() -> None:

@@ -85,18 +85,22 @@ class Append:
 
     def _log_deletes(self, rows: pa.Table) -> None:
         assert self.context.logs is not None
-        ordering = self.context.logs.ordering
-        values: Any = None if ordering is None else column(rows, ordering)
-        if values is not None and pa.types.is_date(values.type):
-            # as the number that records hold: Apache Hudi 1.2.0 fails to compare a DateWrapper with it
-            values = values.cast(pa.int32())
-        self._log_keys(whole(rows.column(RECORD_KEY)), values)
+        values: Any = [_as_number(column(rows, path)) for path in self.context.logs.ordering]
+        ordering = values[0] if len(values) == 1 else None
+        if len(values) > 1:
+            ordering = pa.StructArray.from_arrays([*map(whole, values)], [*self.context.logs.ordering])
+        self._log_keys(whole(rows.column(RECORD_KEY)), ordering)
 
     def _log_keys(self, keys: pa.Array[Any], values: Any) -> None:
         partitions: Any = pa.repeat(self.slice.partition, len(keys))
         content = encode_delete_block(DeleteRecords(keys, partitions, values))
         nothing = self.context.file_schema.empty_table()
         self.logs.append(BlockType.DELETE, content, nothing, deletes=len(keys))
+
+
+def _as_number(values: Any) -> Any:
+    """Dates as the numbers that records hold: Apache Hudi 1.2.0 fails to compare a DateWrapper with one."""
+    return values.cast(pa.int32()) if pa.types.is_date(values.type) else values
 
 
 def filtered(rows: pa.Table, mask: Bools) -> pa.Table:

@@ -177,7 +177,7 @@ class ChangeLog:
 class LogFormat:
     """How log files are written; one for all of a write. Picklable.
 
-    `avro_schema` has the meta columns. `ordering` is the column by which deletes are compared with rows, None
+    `avro_schema` has the meta columns. `ordering`: the columns by which deletes are compared with rows, none
     where a delete always wins. `ranges_of`: the columns whose ranges tasks report, none for all; None where
     nothing keeps them.
     """
@@ -187,12 +187,16 @@ class LogFormat:
     codec: Codec
     file_size: int
     block_size: int
-    ordering: str | None
+    ordering: tuple[str, ...]
     ranges_of: frozenset[str] | None = None
 
     @classmethod
     def of(
-        cls, config: Config, avro_schema: str, ordering: str | None, ranges_of: frozenset[str] | None = None
+        cls,
+        config: Config,
+        avro_schema: str,
+        ordering: tuple[str, ...],
+        ranges_of: frozenset[str] | None = None,
     ) -> LogFormat:
         return cls(
             avro_schema,

@@ -60,8 +60,6 @@ def _stored_rows(part: Part) -> Positions:
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
 
-_VALUE = "value"
-
 
 @dataclass
 class Verdict:
@@ -102,17 +100,21 @@ def judge(context: WriteContext, storage: Storage, slice_: FileSlice, parts: Seq
     assert context.logs is not None
     if not parts:
         return verdicts
-    if context.logs.ordering is not None and slice_.base is not None:
+    if context.logs.ordering and slice_.base is not None:
         _compare_base(context, storage, slice_.base, parts, verdicts)
     if slice_.logs and not all(_hard(context, verdict) for verdict in verdicts):
         _Logs(context, storage, slice_, parts, verdicts).compare()
+    for part, verdict in zip(parts, verdicts, strict=True):
+        verdict.outdated &= ~context.merger.wins_always(part.rows)
+        if context.merger.keeps_late_rows:
+            verdict.outdated[:] = False
     return verdicts
 
 
 def _hard(context: WriteContext, verdict: Verdict) -> bool:
     """Are all rows deletes that win whatever is stored."""
     assert context.logs is not None
-    return context.logs.ordering is None and bool(verdict.deleted.all())
+    return not context.logs.ordering and bool(verdict.deleted.all())
 
 
 def _unknown(context: WriteContext, part: Part) -> Verdict:
@@ -129,19 +131,18 @@ def _compare_base(
     verdicts: Sequence[Verdict],
 ) -> None:
     """Of a key that the file holds more than once a delete must be newer than all, an update than one."""
-    ordering = _ordering(context)
-    top = ordering.partition(".")[0]
-    wanted = pa.schema([context.schema.field(top)])
+    tops = _ordering_columns(context)
+    wanted = pa.schema([context.schema.field(top) for top in tops])
     passed = [np.zeros(part.rows.num_rows, dtype=np.bool_) for part in parts]
     with open_base(storage, base, context.file_schema) as reader:
         known_as = context.columns(base.instant)
-        if not {*([top] if known_as is None else known_as.names([top]))} & {*reader.schema.names}:
+        if not {*(tops if known_as is None else known_as.names(tops))} & {*reader.schema.names}:
             return
         places, start = places_in(reader, parts), 0
         for stored in stored_batches(reader, wanted, known_as):
             for match in places.between(start, start + stored.num_rows):
-                incoming = parts[match.part].rows.select([top]).take(match.incoming)
-                newer = stored_is_newer(stored.take(match.stored), incoming, ordering)
+                incoming = parts[match.part].rows.select(tops).take(match.incoming)
+                newer = stored_is_newer(stored.take(match.stored), incoming, *_ordering(context))
                 verdicts[match.part].outdated[match.incoming[newer]] = True
                 passed[match.part][match.incoming[~newer]] = True
             start += stored.num_rows
@@ -185,7 +186,7 @@ class _Logs:
 
     @property
     def _compares(self) -> bool:
-        return self.context.logs is not None and self.context.logs.ordering is not None
+        return self.context.logs is not None and bool(self.context.logs.ordering)
 
     @property
     def _finds_in_logs(self) -> bool:
@@ -205,7 +206,7 @@ class _Logs:
             yield log, block, _Content(partial(opened, log.path), block)
 
     def _deletes(self, content: _Content, early: bool) -> None:
-        kind = self._values(self.context.schema.empty_table()).type if self._compares else None
+        kind = self._type() if self._compares else None
         records = read_delete_block(content.read(), kind)
         for number, (part, verdict) in enumerate(zip(self.parts, self.verdicts, strict=True)):
             here, there = _found(part.keys, records.keys)
@@ -215,7 +216,7 @@ class _Logs:
             if self._compares and len(here):
                 known = None if records.ordering is None else records.ordering.take(there)
                 if known is not None:
-                    self._drop(part, verdict, here, known)
+                    self._drop(part, verdict, here, self._apart(known))
                 always = here if known is None else here[np.asarray(known.is_null())]
                 if len(always):
                     self._cover()
@@ -235,9 +236,9 @@ class _Logs:
     def _read(self, log: LogFile, block: LogBlock, content: bytes) -> pa.Table:
         names = [RECORD_KEY]
         if self._compares:
-            names.append(_ordering(self.context).partition(".")[0])
+            names += _ordering_columns(self.context)
         known_as = self.context.columns(instant_of((log, block)))
-        return read_data_block(block, content, self.context.file_schema, names, known_as)
+        return read_data_block(block, content, self.context.file_schema, names, known_as, partial=True)
 
     def _rows(self, log: LogFile, block: LogBlock, content: _Content) -> None:
         rows = self._read(log, block, content.read())
@@ -249,16 +250,29 @@ class _Logs:
                 values = self._values(rows.take(there[mine]))
                 self._drop(part, verdict, here[mine], values)
 
-    def _values(self, rows: pa.Table) -> Any:
-        return column(rows, _ordering(self.context))
+    def _type(self) -> pa.DataType:
+        """Of the ordering values of deletes."""
+        fields = [*self._values(self.context.schema.empty_table()).schema]
+        return fields[0].type if len(fields) == 1 else pa.struct(fields)
 
-    def _drop(self, part: Part, verdict: Verdict, here: Ints, known: Any) -> None:
+    def _values(self, rows: pa.Table) -> pa.Table:
+        """Those of each ordering column; columns are named by their numbers."""
+        return pa.table({str(at): column(rows, path) for at, path in enumerate(_ordering(self.context))})
+
+    def _apart(self, known: pa.Array[Any]) -> pa.Table:
+        """As `_values`, of deletes."""
+        if not pa.types.is_struct(known.type):
+            return pa.table({"0": known})
+        numbers = range(len(_ordering(self.context)))
+        return pa.table({str(at): pc.struct_field(known, [at]) for at in numbers})
+
+    def _drop(self, part: Part, verdict: Verdict, here: Ints, known: pa.Table) -> None:
         """Mark those of the part's rows `here` that are older than the aligned ordering values `known`."""
         verdict.outdated[here[self._older(part, here, known)]] = True
 
-    def _older(self, part: Part, here: Ints, known: Any) -> Bools:
+    def _older(self, part: Part, here: Ints, known: pa.Table) -> Bools:
         incoming = self._values(part.rows.take(here))
-        return stored_is_newer(pa.table({_VALUE: known}), pa.table({_VALUE: incoming}), _VALUE)
+        return stored_is_newer(known, incoming, *incoming.column_names)
 
 
 @dataclass(frozen=True)
@@ -272,10 +286,14 @@ class _Content:
         return self.opened().content(self.block)
 
 
-def _ordering(context: WriteContext) -> str:
+def _ordering(context: WriteContext) -> tuple[str, ...]:
     assert context.logs is not None
-    assert context.logs.ordering is not None
     return context.logs.ordering
+
+
+def _ordering_columns(context: WriteContext) -> list[str]:
+    """The top-level columns of the ordering fields."""
+    return list(dict.fromkeys(path.partition(".")[0] for path in _ordering(context)))
 
 
 def _found(keys: Any, among: Any) -> tuple[Ints, Ints]:

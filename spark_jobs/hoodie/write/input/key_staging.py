@@ -33,6 +33,7 @@ from hoodie.errors import HoodieError
 from hoodie.format.schema import canonical
 from hoodie.index import PlacingIndex, Scope
 from hoodie.merge import Merger
+from hoodie.merge.by_mode import ByMode
 from hoodie.merge.ordering import OrderedRows
 from hoodie.write.assign.inserts import PlaceTagged, Staged, changed
 from hoodie.write.blobs import STAGED_SCHEMA, SUMMARY, Blob, error_message, in_batches, message
@@ -91,6 +92,8 @@ def _checked(context: WriteContext) -> tuple[str, ...] | None:
     merger = context.merger
     if not (context.duplicates.combine or context.duplicates.merge) or type(merger).check is Merger.check:
         return ()
+    if isinstance(merger, ByMode):
+        return tuple(path.split(".")[0] for path in merger.ordering_fields)
     if type(merger).check is not OrderedRows.check:
         return None
     return (merger.ordering.split(".")[0],) if merger.ordering else ()

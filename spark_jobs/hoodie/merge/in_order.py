@@ -1,4 +1,4 @@
-"""Rows and deletes of logs merged in the order of their blocks, as versions 8 and 9 do it (`merge.by_mode`).
+"""Rows and deletes merged in the order in which they came, as versions 8 and 9 do it (`merge.by_mode`).
 
 The second records of all keys meet the first, then the third of those that have one, and so on. A record is
 a number: which one won, and for each column of filled rows the one that its value is from. Values are taken
@@ -8,16 +8,51 @@ once, at the end, column by column.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import Bools, Ints, array, whole
+from hoodie.codec.arrays import Array, Bools, Column, Ints, array, pc, whole
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.merge.by_mode import CARRIED, DELETED, ORDERING, ByMode, Carried
-from hoodie.read.key_join import Part
 from hoodie.table.merge_rule import MergeMode
+
+#: columns of merged log rows beside the table's: is it a delete; the ordering value of a delete without a
+#: row, a struct where there are several; which columns the row has, null for all
+DELETED, ORDERING, CARRIED = "_hoodie_log_deleted", "_hoodie_log_ordering", "_hoodie_log_carried"
+
+
+@dataclass(frozen=True)
+class Carried:
+    """Which columns rows of logs have; `whole` are the rows that have all."""
+
+    whole: Bools
+    names: frozenset[str]
+    struct: Any
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> Carried:
+        if CARRIED not in rows.column_names:
+            return cls(np.ones(rows.num_rows, np.bool_), frozenset(), None)
+        struct = whole(rows.column(CARRIED))
+        names = frozenset(field.name for field in struct.type)
+        return cls(np.asarray(whole(struct.is_null())).astype(np.bool_), names, struct)
+
+    def has(self, name: str) -> Bools:
+        if name not in self.names:
+            return np.ones(len(self.whole), np.bool_)
+        return np.asarray(pc.struct_field(self.struct, [name]).fill_null(True)).astype(np.bool_)
+
+
+class Rule(Protocol):
+    """What is asked of `by_mode.ByMode`."""
+
+    @property
+    def mode(self) -> MergeMode: ...
+    def ranks(self, rows: pa.Table, deletes: Array) -> tuple[Ints, Bools]: ...
+    def deleted(self, rows: pa.Table) -> Bools: ...
+    def fills(self, rows: pa.Table) -> bool: ...
+    def has(self, name: str, values: Column) -> Bools: ...
 
 
 @dataclass(frozen=True)
@@ -29,10 +64,13 @@ class Deletes:
     ordering: pa.Array[Any]
 
 
-def merge_in_order(merger: ByMode, rows: pa.Table, when: Ints, deletes: Deletes) -> Part:
-    """One record a key. `when` are the numbers of the rows' blocks; both are in the order of their blocks.
+def merge_in_order(
+    merger: Rule, rows: pa.Table, when: Ints, deletes: Deletes
+) -> tuple[pa.Table, pa.Array[Any]]:
+    """One record a key: rows, and keys of deletes that win whatever is stored. Other deletes stay rows, which
+    may lose.
 
-    Deletes that win whatever is stored are the part's deletes. Others stay rows, which may lose.
+    `when` are the numbers of the rows' blocks; both are in the order of their blocks.
     """
     rows = rows.combine_chunks()
     keys: Any = pa.concat_arrays([whole(rows.column(RECORD_KEY)), deletes.keys])
@@ -47,7 +85,16 @@ def merge_in_order(merger: ByMode, rows: pa.Table, when: Ints, deletes: Deletes)
     made = _values(merger, rows, deletes, records, met, left)
     own = deletes.ordering.take(array(np.maximum(won - count, 0), mask=won < count))
     made = made.append_column(DELETED, array(records.deleted[won])).append_column(ORDERING, own)
-    return Part.of(made, keys.take(array(met.won[gone])))
+    return made, keys.take(array(met.won[gone]))
+
+
+def combined_in_order(merger: Rule, rows: pa.Table, codes: Ints) -> pa.Table:
+    """One row a key, deletes too, in the order in which the winners came. `codes` number the keys."""
+    rows = rows.combine_chunks()
+    none = Deletes(pa.array([], pa.string()), np.zeros(0, np.int64), pa.nulls(0))
+    records = _Records.of(merger, rows, none)
+    met = _Met.of(records, np.argsort(codes, kind="stable"), codes)
+    return _values(merger, rows, none, records, met, np.argsort(met.won))
 
 
 @dataclass(frozen=True)
@@ -64,7 +111,7 @@ class _Records:
     whole: Bools
 
     @classmethod
-    def of(cls, merger: ByMode, rows: pa.Table, deletes: Deletes) -> _Records:
+    def of(cls, merger: Rule, rows: pa.Table, deletes: Deletes) -> _Records:
         rank, none = merger.ranks(rows, deletes.ordering)
         alone = np.arange(len(rank)) >= rows.num_rows
         deleted = np.concatenate([merger.deleted(rows), alone[rows.num_rows :]])
@@ -135,7 +182,7 @@ class _Met:
 
 
 def _values(
-    merger: ByMode, rows: pa.Table, deletes: Deletes, records: _Records, met: _Met, left: Ints
+    merger: Rule, rows: pa.Table, deletes: Deletes, records: _Records, met: _Met, left: Ints
 ) -> pa.Table:
     """The rows of the keys `left`. Of deletes without rows there is the key."""
     fills, alone = merger.fills(rows), records.alone

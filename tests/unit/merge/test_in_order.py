@@ -21,9 +21,10 @@ from hoodie.format.log_data import encode_data_block
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.format.schema import to_avro_text
 from hoodie.format.settings import Codec
-from hoodie.merge.by_mode import ByMode, tuple_ranks
+from hoodie.merge.by_mode import ByMode
+from hoodie.merge.in_order import Deletes, merge_in_order
+from hoodie.merge.ordering import tuple_ranks
 from hoodie.read.file_slice import read_slice
-from hoodie.read.log_order import Deletes, merge_in_order
 from hoodie.table.merge_rule import MergeMode, PartialUpdateMode
 from tests.support.properties import examples
 from tests.support.tiers import full_but
@@ -228,6 +229,28 @@ def test_a_slice_is_what_the_model_says(name: str, seed: int, keys: int, based: 
         assert some == sorted(({"key": row["key"], "b": row["b"]} for row in expected), key=repr)
 
 
+@pytest.mark.parametrize("name", MERGERS)
+@given(seed=st.integers(0, 10**9), keys=st.integers(1, 8))
+@settings(max_examples=examples(40))
+def test_a_batch_is_one_row_a_key(name: str, seed: int, keys: int) -> None:
+    """What a batch makes of stored rows is what the model says of its rows one after the other."""
+    rng, made = random.Random(seed), MERGERS[name]
+    rows = [row_of(rng, number, keys) for number in range(rng.randrange(1, 20))]
+    rows = [{**row, "ts": row["ts"] or 0, "b": row["b"] or 0.0} for row in rows]
+    model = Model(made)
+    for row in rows:
+        model.data(row)
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    one = made.combine(table, table.column("key"))
+    assert len(set(one.column("key").to_pylist())) == one.num_rows
+    deleted = made.deleted(one).tolist()
+    found = {row["key"]: (row, gone) for row, gone in zip(one.to_pylist(), deleted, strict=True)}
+    assert found.keys() == model.records.keys()
+    for key, record in model.records.items():
+        assert found[key][1] == record.delete
+        assert found[key][0] == record.row or record.delete
+
+
 def test_a_late_partial_row_fills_what_the_winner_lacks_and_so_beats_the_base_file(tmp_path: Path) -> None:
     """As Apache Hudi does: logs merge first."""
     table = LogTable(tmp_path / "t")
@@ -262,24 +285,23 @@ def test_deletes_with_several_ordering_values_compare_as_tuples() -> None:
     kind = pa.struct([("0", pa.int64()), ("1", pa.float64())])
     values = [{"0": 2, "1": 0.5}, {"0": 2, "1": 2.0}, {"0": 2, "1": None}, {"0": 3, "1": 0.0}, None]
     gone = Deletes(pa.array(list("abcde")), np.ones(5, np.int64), pa.array(values, kind))
-    part = merge_in_order(made, rows, np.zeros(2, np.int64), gone)
-    assert part.deletes is not None
-    assert part.deletes.to_pylist() == ["e"]
-    left = zip(part.rows.column("_hoodie_record_key").to_pylist(), made.deleted(part.rows), strict=True)
+    merged, always = merge_in_order(made, rows, np.zeros(2, np.int64), gone)
+    assert always.to_pylist() == ["e"]
+    left = zip(merged.column("_hoodie_record_key").to_pylist(), made.deleted(merged), strict=True)
     assert dict(left) == {"a": False, "b": True, "c": True, "d": True}
-    keys = part.rows.column("_hoodie_record_key")
+    keys = merged.column("_hoodie_record_key")
     stored = pa.table({"_hoodie_record_key": keys, "ts": [2] * 4, "b": [9.0, 2.0, 0.0, 9.0]})
-    outcome = made.merge(stored, part.rows)
+    outcome = made.merge(stored, merged)
     assert outcome.take.tolist() == [False, True, False, True]
     assert outcome.delete.tolist() == [False, True, False, True]
-    alone = merge_in_order(made, rows.slice(0, 0), np.zeros(0, np.int64), gone)
-    assert alone.rows.num_rows == 4
-    assert made.deleted(alone.rows).all()
-    some = merge_in_order(
+    alone, _ = merge_in_order(made, rows.slice(0, 0), np.zeros(0, np.int64), gone)
+    assert alone.num_rows == 4
+    assert made.deleted(alone).all()
+    some, always = merge_in_order(
         made, rows, np.zeros(2, np.int64), Deletes(none, np.zeros(0, np.int64), pa.nulls(0, kind))
     )
-    assert len(some.deletes or ()) == 0
-    assert some.rows.column("ts").to_pylist() == [2, 2]
+    assert not len(always)
+    assert some.column("ts").to_pylist() == [2, 2]
 
 
 def test_no_value_of_an_int_column_is_zero() -> None:
