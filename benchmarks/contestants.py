@@ -19,7 +19,8 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Contestant:
-    """`kind` names the worker module; contestants of one `table` can start from the same base table."""
+    """`kind` names the worker module; contestants of one `table` can start from the same base table, which
+    the contestant `maker` makes, if it is another one."""
 
     name: str
     kind: str
@@ -28,6 +29,7 @@ class Contestant:
     options: dict[str, str] = field(default_factory=dict)
     jars: tuple[str, ...] = ()
     engine: str = "spark"
+    maker: str = ""
 
     @property
     def interpreter(self) -> Path:
@@ -82,9 +84,14 @@ _BUCKETS = {"hoodie.bucket.index.num.buckets": "4"}
 
 
 def _ours(
-    name: str, venv: str = OURS_VENV, engine: str = "spark", table: str = "ours", **options: str
+    name: str,
+    venv: str = OURS_VENV,
+    engine: str = "spark",
+    table: str = "ours",
+    maker: str = "",
+    **options: str,
 ) -> Contestant:
-    return Contestant(name, "ours", venv, table=table, options=_named(options), engine=engine)
+    return Contestant(name, "ours", venv, table=table, options=_named(options), engine=engine, maker=maker)
 
 
 def _named(options: dict[str, str]) -> dict[str, str]:
@@ -119,6 +126,10 @@ _FILTERS = {
     "bloom_index_use_metadata": "true",
 }
 
+#: version 9 with what Apache Hudi makes by itself, and the record index
+_LATER = {"metadata_enable": "true", "metadata_global_record_level_index_enable": "true"}
+_MADE = {"table": "hudi-1.2.0-later", "maker": "hudi-1.2.0-later"}
+
 _ALL = (
     _ours("ours"),
     _ours("ours-3.5", PEERS_VENV),
@@ -148,6 +159,16 @@ _ALL = (
     _hudi("0.15.0", "simple", "-indexed", **_INDEXES),
     _hudi("0.15.0", "record_index", "-record-index", **_RECORDS),
     _hudi("0.15.0", "bloom", "-metadata-bloom", **_FILTERS),
+    Contestant(
+        "hudi-1.2.0-later",
+        "hudi",
+        PEERS_VENV,
+        table="hudi-1.2.0-later",
+        options=_named(_LATER),
+        jars=("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",),
+    ),
+    _ours("ours-later", **_MADE, read_record_index="true"),
+    _ours("ours-later-local", engine="local", **_MADE, read_record_index="true"),
     Contestant(
         "delta",
         "delta",

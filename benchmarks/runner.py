@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from . import rows
-from .contestants import Contestant, Unavailable
+from .contestants import CONTESTANTS, Contestant, Unavailable
 from .process import WorkerFailed, WorkerProcess
 from .sampling import Sampler, Usage
 from .scenarios import Case
@@ -128,13 +128,14 @@ class Runner:
         base = self._base(contestant, case)
         done = base.parent / "done"
         # Ours is loaded anew in every run: the code that wrote a kept one may have changed.
-        kept = done.exists() and contestant.kind != "ours"
+        maker = CONTESTANTS[contestant.maker] if contestant.maker else contestant
+        kept = done.exists() and maker.kind != "ours"
         if case.operation == "bulk_insert" or not contestant.table or base in self._loaded or kept:
             return True
         shutil.rmtree(base.parent, ignore_errors=True)
         base.parent.mkdir(parents=True)
         with self._failures(contestant, [case]):
-            self._load(contestant, case, base)
+            self._load(maker, case, base)
             done.touch()
             self._loaded.add(base)
         return not outcome.error
@@ -146,7 +147,8 @@ class Runner:
             for operation in case.prepared:
                 more = str(self._inputs[case.name].upsert)
                 worker.call(operation, source=more, table=str(base), options=options)
-        self.outcomes[contestant.name, case.name].load_seconds = answer["seconds"]
+        if (contestant.name, case.name) in self.outcomes:
+            self.outcomes[contestant.name, case.name].load_seconds = answer["seconds"]
         log(f"{contestant.name}: loaded {case.name} in {answer['seconds']:.1f} s")
 
     def _options(self, options: dict[str, str]) -> dict[str, str]:

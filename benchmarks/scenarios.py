@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from .workload import ACCOUNTS, SINCE, WHERE, Workload, key_of
+from .workload import ACCOUNTS, SINCE, STATEMENTS, WHERE, Workload, account_of, key_of
 
 UPDATE_DAYS = 3
 BYTES_A_ROW = 115
@@ -198,6 +198,33 @@ def _queries(rows: int, late: Late) -> list[Case]:
     ]
 
 
+def _later(rows: int, late_in: Late) -> list[Case]:
+    """Queries of a table that Apache Hudi made: with logs, of a key, of the value of a secondary index, and
+    of rows that the statistics of partitions tell from others.
+    """
+    work = replace(daily(rows, late_in), days=20)
+    kind = "hoodie.datasource.write.table.type"
+    logs = {kind: "MERGE_ON_READ", "hoodie.compact.inline": "false", "hoodie.parquet.small.file.limit": "0"}
+    statements = (
+        "set hoodie.write.lock.provider=org.apache.hudi.client.transaction.lock.InProcessLockProvider",
+        "create table bench using hudi location '{table}'",
+        "create index by_account on bench (account)",
+    )
+    indexed = {STATEMENTS: "\n".join(statements)}
+    day = "event_time >= '2024-01-11 00:00:00' AND event_time < '2024-01-12 00:00:00' AND quantity = 77"
+
+    def case(name: str, where: str) -> Case:
+        return Case(name, "selective", work, indexed, {WHERE: where}, ("statements",))
+
+    return [
+        Case("later_snapshot", "snapshot", work, logs, prepared=("upsert",), table_type="MERGE_ON_READ"),
+        Case("later_aggregate", "aggregate", work, logs, prepared=("upsert",), table_type="MERGE_ON_READ"),
+        case("later_key", f"key = '{key_of(rows // 2)}'"),
+        case("later_secondary", f"account = {account_of(work)}"),
+        case("later_partitions", day),
+    ]
+
+
 def _partitions(rows: int, _: Late) -> list[Case]:
     cases = [
         Case(f"{days}-partitions-5-touched", "upsert", _small_upsert(rows, days, 5))
@@ -276,6 +303,7 @@ SCENARIOS = {
         Scenario("memory", 4_000_000, ("ours",), _memory),
         Scenario("indexed_upsert", 4_000_000, METADATA, _upsert),
         Scenario("looked_up", 4_000_000, LOOK_UPS, _upsert),
+        Scenario("later", 4_000_000, ("ours-later", "ours-later-local", "hudi-1.2.0-later"), _later),
         Scenario(
             "queries", 4_000_000, ("ours-indexed", "ours-indexed-local", "hudi-0.15.0-indexed"), _queries
         ),

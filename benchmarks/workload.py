@@ -29,6 +29,8 @@ KEY, ORDERING, PARTITION, AMOUNT = "key", "ts", "day", "amount"
 
 #: of the options of an operation: the first day it reads, and the predicate of the rows that it reads
 SINCE, WHERE = "bench.since", "bench.where"
+#: an SQL statement a line, in which {table} is the path of the table
+STATEMENTS = "bench.statements"
 
 #: the column account has numbers below
 ACCOUNTS = 1 << 40
@@ -170,6 +172,12 @@ def rows_of(ids: Ints, day: Ints, *, ordering: int, rng: np.random.Generator) ->
         "amount": _decimals(rng.integers(-10_000_000, 1_000_000_000, n)),
     }
     return pa.table(columns).select(list(COLUMNS))
+
+
+def account_of(workload: Workload) -> int:
+    """That of a row of the base table."""
+    found: int = next(_base_batches(workload)).column("account")[7].as_py()
+    return found
 
 
 def key_of(number: int) -> str:

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from benchmarks.workload import AMOUNT, COLUMNS, PARTITION, SINCE, WHERE
+from benchmarks.workload import AMOUNT, COLUMNS, PARTITION, SINCE, STATEMENTS, WHERE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 #: what is timed
 OPERATIONS = (
     "bulk_insert", "upsert", "compact", "cluster", "snapshot", "recent", "aggregate", "read_optimized",
-    "selective",
+    "selective", "statements",
 )  # fmt: skip
 
 
@@ -58,6 +58,10 @@ class Worker(Protocol):
 
     def selective(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         """The number of rows for which options[WHERE] is true, all of whose columns are read."""
+        ...
+
+    def statements(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        """Runs options[STATEMENTS]."""
         ...
 
     def rows(self, table: str, out: str) -> list[str]:
@@ -120,6 +124,11 @@ class SparkWorker:
 
     def selective(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         return {"rows": len(self.frame(table, "snapshot", where=options[WHERE]).collect())}
+
+    def statements(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        for text in options[STATEMENTS].splitlines():
+            self.spark.sql(text.format(table=table)).collect()
+        return {}
 
     def stop(self) -> None:
         self.spark.stop()

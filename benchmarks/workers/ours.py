@@ -219,6 +219,9 @@ class OursLocal:
             "rows": hoodie.read_table(table, where=options[WHERE], options=_reading(self.options)).num_rows
         }
 
+    def statements(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        raise NotImplementedError("statements run on Spark")
+
     def rows(self, table: str, out: str) -> list[str]:
         return _rows(table, out)
 

@@ -105,6 +105,41 @@ def test_a_new_table(tmp_path: Path, version: str, kind: str) -> None:
         api.write_table(rows(5, ""), path, options={"hoodie.write.table.version": "6"})
 
 
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.usefixtures("writable")
+def test_nulls_are_filled(tmp_path: Path, kind: str) -> None:
+    """A late row fills the nulls of the stored one, a newer one is filled from it, in a batch, too."""
+    path = str(tmp_path / "t")
+    options = {
+        **OPTIONS,
+        "hoodie.write.table.version": "9",
+        "hoodie.datasource.write.table.type": kind,
+        "hoodie.datasource.write.payload.class": "partial_update",
+    }
+    columns: dict[str, pa.DataType] = {
+        "id": pa.int64(),
+        "part": pa.string(),
+        "ts": pa.int64(),
+        "v": pa.string(),
+        "w": pa.string(),
+    }
+
+    def write(*given: tuple[int, int, str | None, str | None]) -> None:
+        made = [{"id": key, "part": "p", "ts": ts, "v": v, "w": w} for key, ts, v, w in given]
+        api.write_table(pa.Table.from_pylist(made, pa.schema(columns)), path, options=options)
+
+    write((1, 5, "a", None), (2, 5, None, "b"), (3, 5, "a", "a"))
+    write((1, 4, "late", "late"), (2, 6, "new", None), (3, 6, None, "six"), (3, 7, None, None))
+    table = api.read_table(path).to_pylist()
+    assert sorted((row["id"], row["ts"], row["v"], row["w"]) for row in table) == [
+        (1, 5, "a", "late"),
+        (2, 6, "new", "b"),
+        (3, 7, "a", "six"),
+    ]
+    only = api.read_table(path, columns=["id", "w"]).to_pylist()
+    assert sorted((row["id"], row["w"]) for row in only) == [(1, "late"), (2, "b"), (3, "six")]
+
+
 @pytest.mark.usefixtures("writable")
 def test_options_of_a_table_of_a_mode(tmp_path: Path) -> None:
     """What contradicts the table is refused, what says the same is not."""

@@ -111,7 +111,7 @@ def merging(path: str) -> dict[str, str]:
     """What a table says of itself, but for its name and what is kept of indexes."""
     texts = {**Table.open(path).properties}
     left_out = ("checksum", "metadata.partitions", "index.defs", "extractor", "archivelog")
-    return {name: text for name, text in texts.items() if not any(part in name for part in left_out)}
+    return {name: text for name, text in texts.items() if text and not any(part in name for part in left_out)}
 
 
 def batch(chance: random.Random, number: int, least: dict[int, int]) -> pa.Table:

@@ -129,8 +129,8 @@ class Merger(ABC):
         return np.zeros(rows.num_rows, np.bool_)
 
     @property
-    def keeps_late_rows(self) -> bool:
-        """True where an incoming row that is older than a stored one fills it."""
+    def fills_always(self) -> bool:
+        """True where any two rows fill one another, whatever `columns` are: a late row is no loss."""
         return False
 
     @property

@@ -109,7 +109,7 @@ class ByMode(Merger):
         return bool(self.ordering_fields)
 
     @property
-    def keeps_late_rows(self) -> bool:
+    def fills_always(self) -> bool:
         return self.partial is not None
 
     @property
@@ -121,7 +121,7 @@ class ByMode(Merger):
         return self.partial is None and not self.ordering_fields
 
     def fills(self, rows: pa.Table) -> bool:
-        return self.partial is not None or CARRIED in rows.column_names
+        return self.fills_always or CARRIED in rows.column_names
 
     def deleted(self, rows: Rows) -> Bools:
         """By the flag or by the marker, as it was when a row of a log was read."""

@@ -147,7 +147,7 @@ def looked_at(
     names = merger.columns(schema)
     if names is None:
         return list(schema.names)
-    if not any(merger.fills(part.rows) for part in parts):
+    if not merger.fills_always and not any(merger.fills(part.rows) for part in parts):
         return list(names)
     filled = {*names, *wanted}
     return [name for name in schema.names if name in filled]

@@ -8,7 +8,7 @@ from hoodie.config.key import Config
 from hoodie.errors import ConfigError, TableError
 from hoodie.format.meta_fields import OPERATION
 from hoodie.format.schema import from_avro
-from hoodie.merge import Merger, keeps_values, merger
+from hoodie.merge import MERGERS, Merger, merger
 from hoodie.merge.by_mode import ByMode
 from hoodie.merge.settings import PAYLOAD_CLASS
 from hoodie.table import properties
@@ -25,9 +25,10 @@ def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> M
     """
     check_features(props, "read", "merged", Feature.OTHER_MERGING)
     stored = props.merge_rule.merger or ""  # what has none is refused above
-    given = config[PAYLOAD_CLASS]
-    if props.merge_rule.by_mode and not given:
-        return ByMode.of(props.merge_rule, schema)
+    given, rule = config[PAYLOAD_CLASS], props.merge_rule
+    own = {None, stored, rule.legacy_payload_class}
+    if rule.by_mode and (MERGERS.name(given) if given else None) in own:
+        return ByMode.of(rule, schema)
     made = merger(
         Config.of({**config.texts, PAYLOAD_CLASS.name: given or stored}), props.precombine_field, schema
     )
@@ -37,7 +38,7 @@ def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> M
             f"{stored}; leave it out",
             value=given,
         )
-    return ByMode.of(props.merge_rule, schema) if props.merge_rule.by_mode and keeps_values(made) else made
+    return made
 
 
 def check_mergeable(base_path: str, props: TableProperties, text: str | None) -> None:

@@ -106,7 +106,7 @@ def judge(context: WriteContext, storage: Storage, slice_: FileSlice, parts: Seq
         _Logs(context, storage, slice_, parts, verdicts).compare()
     for part, verdict in zip(parts, verdicts, strict=True):
         verdict.outdated &= ~context.merger.wins_always(part.rows)
-        if context.merger.keeps_late_rows:
+        if context.merger.fills_always:
             verdict.outdated[:] = False
     return verdicts
 

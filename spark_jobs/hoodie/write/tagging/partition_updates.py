@@ -112,7 +112,7 @@ def _look(
 
 
 def _compared(merger: Merger, schema: pa.Schema) -> list[str]:
-    return [] if merger.ignores_stored else looked_at(merger, schema)
+    return [] if merger.ignores_stored else looked_at(merger, schema, wanted=schema.names)
 
 
 def _nullable(schema: pa.Schema, names: list[str]) -> pa.Schema:
