@@ -245,13 +245,14 @@ def file_history(
             **{name: time, "earliest": commits[0]},
         )
     commit = [at for at in commits if REQUESTED.until(at, time)][-1]
-    saved = Instant(commit, Action.SAVEPOINT, State.COMPLETED)
-    if saved in timeline.instants:
+    savepoint = Instant(commit, Action.SAVEPOINT, State.COMPLETED)
+    saved = next((item for item in timeline if item == savepoint), None)
+    if saved is not None:
         _check_hole(table, past, commit)
     if not timeline.filter([Action.CLEAN]):
         return past
     plans = list(_pending_plans(timeline, storage))
-    if saved in timeline.instants and groups is None:
+    if saved is not None and groups is None:
         data = timeline.read(saved, storage)
         if data:
             needs = _savepoint_needs(SavepointMetadata.from_bytes(data))

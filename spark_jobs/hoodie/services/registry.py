@@ -13,11 +13,11 @@ import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import hoodie.services
-from hoodie.services.request import Request, RewriteRequest
+from hoodie.services.request import Request
 
 if TYPE_CHECKING:
     from hoodie.services.planner.entry import PlannerEntry
@@ -71,7 +71,7 @@ class Service:
     @property
     def needs_engine(self) -> bool:
         """Whether its work is distributed, on Spark or on the local engine."""
-        return issubclass(self.request, RewriteRequest)
+        return any(item.name == "engine" for item in fields(self.request))
 
 
 @functools.cache

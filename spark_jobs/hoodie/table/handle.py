@@ -156,7 +156,8 @@ class Table:
         timeline = Timeline.load(
             self.base_path, self.storage, self._timeline, empty=empty, whole=self._writes
         )
-        if self._writes and timeline.layout is not ONE:
+        changed = self._properties is not None and self.layout is ONE and timeline.layout is not ONE
+        if changed or (self._writes and timeline.layout is not ONE):
             self.read_properties()
         if timeline.layout is ONE and timeline.instants and self._properties and self.layout is not ONE:
             self._check_place(self._properties.version)

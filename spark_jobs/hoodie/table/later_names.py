@@ -45,12 +45,21 @@ def older_names(texts: Mapping[str, str]) -> dict[str, str]:
 def newer_names(texts: Mapping[str, str]) -> dict[str, str]:
     """The properties of a new table of version 8 or 9, of which these are those of a table of version 6."""
     found, name = dict(texts), texts.get(KEY_GENERATOR)
-    types = {_KEYGEN + text: kind for kind, text in _KEY_GENERATORS.items()}
+    kind = key_generator_type(name)
     if name:
-        found[KEY_GENERATOR_TYPE] = types.get(name, _USER_PROVIDED)
-    if name in types:
+        found[KEY_GENERATOR_TYPE] = kind or _USER_PROVIDED
+    if kind is not None:
         del found[KEY_GENERATOR]
     return found
+
+
+def key_generator_type(name: str | None) -> str | None:
+    """The type of a key generator's class, as version 8 has it; None for a class of somebody's own."""
+    known = {
+        **{_KEYGEN + text: kind for kind, text in _KEY_GENERATORS.items()},
+        **{_SQL + text: kind for kind, text in _SQL_KEY_GENERATORS.items()},
+    }
+    return known.get(name or "")
 
 
 def key_generator_problem(texts: Mapping[str, str]) -> str | None:

@@ -69,6 +69,11 @@ def mode_of(payload: str) -> MergeMode:
     return _MODES.get(payload, MergeMode.CUSTOM)
 
 
+def strategy_of(mode: MergeMode) -> str:
+    """The id of the strategy that version 8 has beside a mode."""
+    return STRATEGIES.get(mode, BY_PAYLOAD)
+
+
 @dataclass(frozen=True)
 class MergeRule:
     """What the properties of a table say of two rows with the same key.

@@ -6,6 +6,7 @@ Apache Hudi. The files of the earlier states stay on storage.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -126,6 +127,11 @@ _VERSION = re.compile(rb"^hoodie\.table\.version\s*=\s*(\d+)", re.MULTILINE)
 _ZONE = re.compile(rb"^hoodie\.table\.timeline\.timezone\s*=\s*utc\s*$", re.MULTILINE | re.IGNORECASE)
 
 _LATER_FOLDER = TWO.folder.rpartition("/")[2]
+#: in `.hoodie` while the version changes (`table.version_change`): hoodie.properties says which instants
+#: count, those of the other layout are copies
+VERSION_CHANGE = "version_change"
+#: listings while the version changes
+_ROUNDS = 5
 
 
 def meta_path(base_path: str) -> str:
@@ -173,7 +179,8 @@ class Timeline:
             return before
         folder = meta_path(base_path)
         listing = frozenset(storage.names(folder))
-        if isinstance(earlier, ModificationTimes) and listing and listing == earlier.listing:
+        known = isinstance(earlier, ModificationTimes) and listing and listing == earlier.listing
+        if known and VERSION_CHANGE not in listing:
             return before  # type: ignore[return-value]
         if not listing and not storage.exists(folder):
             raise TableNotFound(
@@ -183,11 +190,7 @@ class Timeline:
         layout: Layout = ONE
         beside, utc = listing, False
         if _LATER_FOLDER in listing or empty is TWO:
-            later = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
-            # downgraded tables keep the folder, without instants
-            if any(TWO.parse(name) for name in later) or (empty is TWO and not any(map(ONE.parse, listing))):
-                utc = _later_zone(storage, base_path)
-                layout, listing = TWO, later
+            layout, listing, beside, utc = _placed(storage, base_path, listing, empty)
         if before is not None and before._is_listed(listing, beside, layout):
             return before
         instants, names = layout.instants(listing)
@@ -436,29 +439,52 @@ class Timeline:
             ) from None
 
 
-def _later_zone(storage: Storage, base_path: str) -> bool:
-    """Of a table whose instants lie as layout two has them, whether the instants are UTC.
+def _placed(
+    storage: Storage, base_path: str, beside: frozenset[str], empty: Layout
+) -> tuple[Layout, frozenset[str], frozenset[str], bool]:
+    """(the layout that counts, names in its folder, names in `.hoodie`, whether the instants are UTC)
 
-    Raises UnsupportedVersion where the version is not read, HalfUpgraded where it has another layout.
+    The version is read before the folder is listed, and again where it is being changed (VERSION_CHANGE):
+    both layouts have instants then, and those of one of them are not all there. Downgraded tables keep the
+    folder of layout two, without instants. Raises UnsupportedVersion where the version is not read,
+    HalfUpgraded where the instants that count have another layout.
     """
-    try:
-        texts = storage.read(f"{meta_path(base_path)}/hoodie.properties")
-    except FileNotFoundError:
-        texts = b""
-    found = _VERSION.search(texts)
-    version = int(found[1][:9]) if found else 0
-    if versions.is_of_layout(version, TWO.version):
-        versions.check_readable(version, base_path)
-        return _ZONE.search(texts) is not None
-    later = " or ".join(str(item.number) for item in versions.VERSIONS.values() if item.layout is TWO.version)
+    version = 0
+    for _ in range(_ROUNDS):
+        version, utc = _version(storage, base_path)
+        later = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
+        changing, is_later = VERSION_CHANGE in beside, versions.is_of_layout(version, TWO.version)
+        counts = any(map(TWO.parse, later)) or (empty is TWO and not any(map(ONE.parse, beside)))
+        if changing or (counts and not is_later):
+            beside = frozenset(storage.names(meta_path(base_path)))
+            if VERSION_CHANGE in beside or changing:
+                if _version(storage, base_path)[0] != version:
+                    continue
+                counts = is_later
+        if not counts:
+            return ONE, beside, beside, False
+        if is_later:
+            versions.check_readable(version, base_path)
+            return TWO, later, beside, utc
+    names = " or ".join(str(item.number) for item in versions.VERSIONS.values() if item.layout is TWO.version)
     raise HalfUpgraded(
-        f"instants of {base_path} lie in {base_path}/{TWO.folder}, where table version {later} keeps them, "
+        f"instants of {base_path} lie in {base_path}/{TWO.folder}, where table version {names} keeps them, "
         f"but hoodie.properties has version {version or '(none)'}: an upgrade by Apache Hudi 1.x is going on "
         "or failed half-way. Let Apache Hudi 1.x finish the upgrade, which its next write does; or restore "
         ".hoodie from a copy",
         path=base_path,
         version=version,
     )
+
+
+def _version(storage: Storage, base_path: str) -> tuple[int, bool]:
+    """The version in hoodie.properties, 0 for none, and whether the instants are UTC."""
+    texts = b""
+    for name in ("hoodie.properties", "hoodie.properties.backup"):
+        with contextlib.suppress(FileNotFoundError):
+            texts = texts or storage.read(f"{meta_path(base_path)}/{name}")
+    found = _VERSION.search(texts)
+    return int(found[1][:9]) if found else 0, _ZONE.search(texts) is not None
 
 
 _KINDS = {

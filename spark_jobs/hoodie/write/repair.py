@@ -9,7 +9,8 @@ from collections.abc import Iterable, Sequence
 from hoodie.table import properties
 from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
 from hoodie.table.rolled_back import names_missing_files, published_late
-from hoodie.timeline.active import Timeline, meta_path
+from hoodie.table.version_change import settle
+from hoodie.timeline.active import VERSION_CHANGE, Timeline, meta_path
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.token_store import swept_folders
 from hoodie.write.commit import Commits
@@ -57,6 +58,9 @@ class Repair:
         if timeline.holds(properties.BACKUP_NAME):
             properties.recover(table.storage, table.base_path)
             table.read_properties()
+        if timeline.holds(VERSION_CHANGE):
+            settle(table)
+            timeline = table.timeline
         served = self._served(timeline, dead)
         failed = [] if self.restoring else executor.due(timeline, table.storage, served, self._utc)
         for participant in self._commits.participants:

@@ -1,0 +1,1 @@
+"""Downgrades of the table version, described; services.upgrade carries them out."""

@@ -1,0 +1,82 @@
+"""The description of an upgrade of the table version (services.registry), and the text of a VersionResult."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from hoodie.engine import Engine
+from hoodie.errors import ConfigError
+from hoodie.services.registry import Lazy, Service
+from hoodie.services.request import Request, asked, local_engine
+from hoodie.services.text import nothing, remarks
+from hoodie.text import plural
+
+#: the versions between which tables are changed
+VERSIONS = ("6", "8", "9")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionRequest(Request):
+    """`engine` merges the logs of a merge-on-read table first; `extra_metadata` is for the commit of that."""
+
+    to: str = asked(doc="the table version afterwards", choices=VERSIONS)
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    engine: Callable[[], Engine] = field(default=local_engine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpgradeRequest(VersionRequest):
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.to == VERSIONS[0]:
+            raise ConfigError(
+                f"no table is upgraded to version {self.to}; give one of {', '.join(VERSIONS[1:])}"
+            )
+
+
+def version_text(result: dict[str, Any]) -> str:
+    """A VersionResult for people; a dry run's with all that would change."""
+    if result["status"] == "skipped":
+        return "\n".join([nothing(result), *remarks(result)])
+    planned = result["status"] == "planned"
+    done = "would go" if planned else "went"
+    lines = [
+        f"{result['table']} {done} from version {result['from_version']} to version {result['to_version']}"
+    ]
+    for name, text in (
+        ("compacted", "compactions carried out first"),
+        ("cleaned", "cleans carried out first"),
+        ("cancelled", "plans taken off the timeline first"),
+    ):
+        if result[name]:
+            lines.append(f"  {text}: {', '.join(result[name])}")
+    if result["merges_logs"]:
+        lines.append("  all logs are merged into base files first" if planned else "  all logs were merged")
+    if result["drops_history"]:
+        lines.append("  earlier states of the table can't be read afterwards")
+    if result["metadata_partitions"]:
+        lines.append(f"  the metadata table is dropped: {', '.join(result['metadata_partitions'])}")
+    if result["num_instants"]:
+        lines.append(
+            f"  timeline: {plural(result['num_instants'], 'instant')}, "
+            f"{plural(result['num_archived'], 'archived one')}"
+        )
+    lines += [
+        f"  {name}={text}" if text is not None else f"  {name} is removed"
+        for name, text in sorted(result["properties"].items())
+    ]
+    return "\n".join([*lines, *remarks(result)])
+
+
+SERVICE = Service(
+    name="upgrade",
+    doc="change the table version to a later one",
+    request=UpgradeRequest,
+    run=Lazy("hoodie.services.upgrade.run", "upgrade"),
+    text=version_text,
+    function="upgrade_table",
+    operator="UpgradeOperator",
+    public=False,
+)

@@ -1,0 +1,300 @@
+"""Tables of Apache Hudi taken from version 6 to 8 and 9 and back: rows, states and spans of commits stay.
+
+Tables of versions 8 and 9 are still refused for writing; the tests let them in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hoodie import api, service_api
+from hoodie.config import versions
+from hoodie.errors import ConfigError, HoodieError, StateUnavailable, TableBusy, UnsupportedVersion
+from hoodie.services.downgrade.service import DowngradeRequest
+from hoodie.services.upgrade.run import VersionResult, downgrade, upgrade
+from hoodie.services.upgrade.service import UpgradeRequest
+from hoodie.table.handle import Table
+from hoodie.timeline.active import VERSION_CHANGE
+from tests.support.faults import Faults, InjectedFault, Phase, injected
+from tests.support.tiers import full_but
+from tests.unit.write.support import listing
+
+OLDER = [
+    "cow_archived",
+    "cow_cdc",
+    "cow_clustered",
+    "cow_delete_partition",
+    "cow_droppartcol",
+    "cow_inflight",
+    "cow_insert_overwrite",
+    "cow_nometafields",
+    "cow_nonpart",
+    "cow_pending_clustering",
+    "cow_savepoint",
+    "cow_savepoint_restore",
+    "cow_schema_on_read",
+    "cow_tskeygen",
+    "mdt_full_cow",
+    "mor_archived",
+    "mor_bucket",
+    "mor_cdc",
+    "mor_clean_commits",
+    "mor_clustered",
+    "mor_inflight",
+    "mor_insert_overwrite",
+    "mor_late_overwrite",
+    "mor_logcompaction",
+    "mor_logs",
+    "mor_parquet_logs",
+    "mor_partial_payload",
+    "mor_pending_compaction",
+    "mor_rollback",
+    "mor_rollback_failed",
+    "sql_mor_merge",
+]
+LATER = [
+    "1.2.0-v8/mor_bucket",
+    "1.2.0-v8/mor_rollback_failed",
+    "1.2.0-v9/cow_archived",
+    "1.2.0-v9/cow_insert_overwrite_table",
+    "1.2.0-v9/mdt_full_mor",
+    "1.2.0-v9/mor_archived",
+    "1.2.0-v9/mor_cdc",
+    "1.2.0-v9/mor_clustered",
+    "1.2.0-v9/mor_late_overwrite",
+    "1.2.0-v9/mor_nonpart_logs",
+    "1.2.0-v9/mor_partial_payload",
+    "1.2.0-v9/mor_pending_compaction",
+    "1.2.0-v9/sql_mor_merge",
+]
+NO_SERVICES = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
+GONE = "StateUnavailable"
+Answer = list[str] | str
+
+
+@pytest.fixture(autouse=True)
+def _writable(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in (8, 9):
+        known = versions.VERSIONS[number]
+        monkeypatch.setitem(versions.VERSIONS, number, dataclasses.replace(known, writable=True))
+
+
+@pytest.fixture
+def older(golden_tables: Path, tmp_path: Path) -> Callable[[str], str]:
+    return lambda name: str(shutil.copytree(golden_tables / "0.15.0-v6" / name / "table", tmp_path / "t"))
+
+
+@pytest.fixture
+def later(later_tables: Path, tmp_path: Path) -> Callable[[str], str]:
+    return lambda name: str(shutil.copytree(later_tables / name / "table", tmp_path / "t"))
+
+
+def change(path: str, to: int, *, dry_run: bool = False) -> VersionResult:
+    if Table.open(path).properties.version < to or to == 9:
+        return upgrade(UpgradeRequest(table=path, to=str(to), dry_run=dry_run))
+    return downgrade(DowngradeRequest(table=path, to=str(to), dry_run=dry_run))
+
+
+def asked(path: str, **query: Any) -> Answer:
+    """The rows, without the file that each lies in: a compaction gives them another. The kind of an error."""
+    try:
+        found = api.read_table(path, **query).to_pylist()
+    except HoodieError as error:
+        return type(error).__name__
+    return sorted(
+        str({name: value for name, value in row.items() if name != "_hoodie_file_name"}) for row in found
+    )
+
+
+def answers(path: str, times: Iterable[str]) -> dict[str, Answer]:
+    """Of the newest state, the states as of commits, and the spans between them. `times`: of requests."""
+    timeline = Table.open(path).timeline
+    ends = {str(item.time): str(item.completion or item.time) for item in timeline.commits()}
+    times = list(times)
+    found = {"now": asked(path)}
+    for time in times:
+        found[f"as of {time}"] = asked(path, as_of=time)
+        found[f"since {time}"] = asked(path, begin=ends.get(time, time))
+    for begin, end in itertools.pairwise(times):
+        span = {"begin": ends.get(begin, begin), "end": ends.get(end, end)}
+        found[f"{begin} to {end}"] = asked(path, **span)
+    return found
+
+
+def some_commits(path: str) -> list[str]:
+    times = [str(item.time) for item in Table.open(path).timeline.commits()]
+    return times if len(times) < 7 else [*times[:3], *times[-3:]]
+
+
+def check(path: str, before: dict[str, Answer], *, lost: bool) -> None:
+    """The answers are those from before; `lost`: earlier states can't be read, and are refused."""
+    now = answers(path, [name.split()[-1] for name in before if name.startswith("as of")])
+    for name, answer in now.items():
+        assert answer == before[name] or (lost and answer == GONE and name != "now"), name
+    assert not any(GONE == now[name] != before[name] for name in now if name.startswith("since"))
+
+
+@pytest.mark.parametrize("name", full_but({"cow_archived", "mor_rollback", "mor_late_overwrite"}, OLDER))
+def test_rows_and_states_stay(older: Callable[[str], str], name: str) -> None:
+    """From version 6 to 8, 9, 8 and 6."""
+    path, lost = older(name), False
+    before = answers(path, some_commits(path))
+    archived = {(item.time, item.comparable_action) for item in Table.open(path).archive.instants()}
+    for to in (8, 9, 8, 6):
+        done = change(path, to)
+        lost = lost or done.drops_history
+        table = Table.open(path)
+        assert (table.properties.version, done.to_version) == (to, to)
+        assert not table.timeline.pending()
+        assert {(item.time, item.comparable_action) for item in table.archive.instants()} == archived
+        check(path, before, lost=lost)
+
+
+@pytest.mark.parametrize("name", full_but({"1.2.0-v9/mor_nonpart_logs"}, LATER))
+def test_later_tables_go_down_and_up(later: Callable[[str], str], name: str) -> None:
+    path, lost = later(name), False
+    version = Table.open(path).properties.version
+    before = answers(path, some_commits(path))
+    for to in (8, 6, 9):
+        if to == version:
+            continue
+        done = change(path, to)
+        version, lost = to, lost or done.drops_history
+        check(path, before, lost=lost)
+        assert not [item for item in Path(path).rglob("metadata") if item.is_dir()]
+
+
+@pytest.mark.parametrize("name", ["cow_archived", "mor_rollback"])
+def test_writes_go_on(older: Callable[[str], str], name: str) -> None:
+    """At each version, with the metadata table made again."""
+    path = older(name)
+    for to in (9, 6, 8):
+        change(path, to)
+        rows = api.read_table(path, meta=False)
+        api.write_table(rows.slice(0, 7), path, options={**NO_SERVICES, "hoodie.metadata.enable": "true"})
+        assert sorted(map(str, api.read_table(path, meta=False).to_pylist())) == sorted(
+            map(str, rows.to_pylist())
+        )
+        assert "files" in Table.open(path).properties.metadata_partitions
+
+
+def test_a_dry_run_says_what_is_done(older: Callable[[str], str]) -> None:
+    path = older("mor_rollback")
+    before = listing(Path(path))
+    told = change(path, 9, dry_run=True)
+    assert listing(Path(path)) == before
+    done = change(path, 9)
+    assert (told.status, done.status) == ("planned", "upgraded")
+    assert told.properties == done.properties
+    assert told.properties["hoodie.table.version"] == "9"
+    assert told.properties["hoodie.record.merge.mode"] == "EVENT_TIME_ORDERING"
+    assert told.properties["hoodie.table.precombine.field"] is None
+    assert told.merges_logs and done.merges_logs
+    assert told.metadata_partitions == done.metadata_partitions == ["files"]
+    again = change(path, 9)
+    assert (again.status, again.reason) == ("skipped", "the table has version 9")
+
+
+def test_what_is_pending_is_finished_or_taken_back_first(older: Callable[[str], str]) -> None:
+    path = older("mor_pending_compaction")
+    told = change(path, 8, dry_run=True)
+    assert told.compacted
+    assert set(told.compacted) <= set(change(path, 8).compacted)
+    shutil.rmtree(path)
+    path = older("cow_pending_clustering")
+    told = change(path, 8, dry_run=True)
+    assert told.cancelled
+    assert change(path, 8).cancelled == told.cancelled
+
+
+def test_refusals(older: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    path = older("cow_savepoint")
+    with pytest.raises(ConfigError, match="no table is upgraded to version 6"):
+        UpgradeRequest(table=path, to="6")
+    with pytest.raises(ConfigError, match="to is '7'; use one of 6, 8, 9"):
+        UpgradeRequest(table=path, to="7")
+    known = versions.VERSIONS[9]
+    monkeypatch.setitem(versions.VERSIONS, 9, dataclasses.replace(known, writable=False))
+    with pytest.raises(UnsupportedVersion, match="version 9, which is read here and not written yet"):
+        change(path, 9)
+    shutil.rmtree(path)
+    path = older("cow_indexing")
+    before = listing(Path(path))
+    with pytest.raises(TableBusy, match="hoodie index execute"):
+        change(path, 8)
+    assert listing(Path(path)) == before
+
+
+def test_older_versions_are_refused(older_tables: Path) -> None:
+    with pytest.raises(UnsupportedVersion, match=r"has table version 5.*Apache Hudi 0\.15\.0"):
+        upgrade(UpgradeRequest(table=str(older_tables / "cow5"), to="8"))
+
+
+def test_a_savepoint_whose_logs_mean_other_rows_is_in_the_way(older: Callable[[str], str]) -> None:
+    path = older("mor_late_overwrite")
+    point = some_commits(path)[2]
+    service_api.savepoint_table(path, point)
+    with pytest.raises(ConfigError, match=f"has savepoint {point}"):
+        change(path, 8)
+    service_api.delete_savepoint(path, point)
+    assert change(path, 8).drops_history
+    with pytest.raises(StateUnavailable):
+        api.read_table(path, as_of=point)
+
+
+SWEEPS = [
+    "cow_archived 6 9",
+    "cow_archived 9 6",
+    "cow_nonpart 6 9",
+    "mor_rollback 6 8",
+    "mor_rollback 8 6",
+    "cow_insert_overwrite 8 9",
+    "cow_insert_overwrite 9 8",
+]
+
+
+@pytest.mark.parametrize("case", full_but({"cow_nonpart 6 9"}, SWEEPS))
+@pytest.mark.parametrize("phase", full_but({Phase.AFTER}, Phase))
+def test_killed_at_any_step(older: Callable[[str], str], case: str, phase: Phase, tmp_path: Path) -> None:
+    """The table can be read, is in one of the two versions, and the same call ends it; so does a write."""
+    name, *bounds = case.split()
+    former, to = map(int, bounds)
+    template = older(name)
+    if former != 6:
+        change(template, former)
+    before = answers(template, [])
+    archived = set(Table.open(template).archive.instants())
+    faults = Faults()
+    with injected(faults):
+        change(str(shutil.copytree(template, tmp_path / "counted")), to)
+    step = 1 if phase is Phase.DURING else 3
+    for at in range(1, len(faults.log) + 1, step):
+        path = str(shutil.copytree(template, tmp_path / f"{phase.value}{at}"))
+        with injected(Faults(at=at, phase=phase)), contextlib.suppress(InjectedFault):
+            change(path, to)
+        assert answers(path, []) == before, at
+        assert Table.open(path).properties.version in (former, to), at
+        if at % 2:
+            rows = api.read_table(path, meta=False)
+            api.write_table(rows.slice(0, 1), path, options=NO_SERVICES)
+            assert not Table.open(path).timeline.holds(VERSION_CHANGE), at
+            assert api.read_table(path, meta=False).num_rows == rows.num_rows, at
+            before_retry = answers(path, [])
+        else:
+            before_retry = before
+        change(path, to)
+        table = Table.open(path)
+        assert table.properties.version == to, at
+        assert not table.timeline.holds(VERSION_CHANGE), at
+        assert not table.timeline.pending(), at
+        assert answers(path, []) == before_retry, at
+        assert set(table.archive.instants()) == archived, at
+        shutil.rmtree(path)
