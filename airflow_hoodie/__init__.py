@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         RollbackOperator,
         SavepointOperator,
     )
+    from airflow_hoodie.operators.version import DowngradeOperator, UpgradeOperator
     from airflow_hoodie.operators.write import (
         BulkInsertOperator,
         DeleteOperator,
@@ -69,6 +70,8 @@ _HOME = {
     "RestoreOperator": "airflow_hoodie.operators.undo",
     "RollbackOperator": "airflow_hoodie.operators.undo",
     "SavepointOperator": "airflow_hoodie.operators.undo",
+    "DowngradeOperator": "airflow_hoodie.operators.version",
+    "UpgradeOperator": "airflow_hoodie.operators.version",
     "PartitionRelayOperator": "airflow_hoodie.operators.relay",
     "BackfillMaintenanceOperator": "airflow_hoodie.operators.backfill",
     "HOODIE_RETRIES": "airflow_hoodie.retries",
@@ -96,6 +99,7 @@ __all__ = [
     "CompactionOperator",
     "DeleteOperator",
     "DeletePartitionOperator",
+    "DowngradeOperator",
     "FreshnessSensor",
     "HiveSyncOperator",
     "HoodieNotifier",
@@ -113,6 +117,7 @@ __all__ = [
     "RestoreOperator",
     "RollbackOperator",
     "SavepointOperator",
+    "UpgradeOperator",
     "UpsertOperator",
     "commits_in",
     "dags_of_tables",

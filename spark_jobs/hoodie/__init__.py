@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         cluster_table,
         compact_table,
         delete_savepoint,
+        downgrade_table,
         expire_partitions,
         index_table,
         plan_services,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         run_services,
         savepoint_table,
         sync_table,
+        upgrade_table,
     )
 
 __version__ = "0.1.0"
@@ -48,6 +50,7 @@ __all__ = [
     "compact_table",
     "delete_partitions",
     "delete_savepoint",
+    "downgrade_table",
     "expire_partitions",
     "explain",
     "explain_read",
@@ -65,6 +68,7 @@ __all__ = [
     "savepoint_table",
     "sql",
     "sync_table",
+    "upgrade_table",
     "write_table",
 ]
 

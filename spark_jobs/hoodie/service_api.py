@@ -10,12 +10,14 @@ from hoodie.backend.choice import backend_of
 from hoodie.engine import Engine
 from hoodie.progress import ProgressCallback, silent
 from hoodie.services.cancel.service import CancelRequest
+from hoodie.services.downgrade.service import DowngradeRequest
 from hoodie.services.index.service import IndexRequest
 from hoodie.services.request import PlannedRequest, Request, RewriteRequest, ServicesRequest
 from hoodie.services.restore.service import RestoreRequest
 from hoodie.services.rollback.service import RollbackRequest
 from hoodie.services.savepoint.service import SavepointRequest
 from hoodie.services.sync.service import SyncRequest
+from hoodie.services.upgrade.service import UpgradeRequest
 from hoodie.timeline.time import InstantTime
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from hoodie.services.savepoint.run import SavepointResult
     from hoodie.services.sync.run import SyncResult
     from hoodie.services.ttl.result import TtlResult
+    from hoodie.services.upgrade.run import VersionResult
 
 
 def compact_table(
@@ -370,6 +373,68 @@ def resend_callbacks(
     from hoodie.callbacks.delivery import resend
 
     return resend(path, options or {}, dry_run)
+
+
+def upgrade_table(
+    path: str,
+    to: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    spark: Any = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> VersionResult:
+    """Change the table version to a later one, `8` or `9`; on `spark`, or on the local engine.
+
+    Pending compactions and cleans are carried out first, other plans are taken off the timeline, and logs of
+    a merge-on-read table are merged. The metadata table is dropped, and the next write makes it again. Nobody
+    else may work on the table meanwhile; queries go on. With `dry_run` nothing is changed. An upgrade that
+    was killed is finished by the next call. Raises HoodieError.
+    """
+    from hoodie.services.upgrade.run import upgrade
+
+    return upgrade(
+        UpgradeRequest(
+            table=path,
+            to=to,
+            options=options or {},
+            extra_metadata=extra_metadata or {},
+            engine=backend_of(spark).engine,
+            dry_run=dry_run,
+            progress=progress or silent,
+        )
+    )
+
+
+def downgrade_table(
+    path: str,
+    to: str,
+    *,
+    options: Mapping[str, Any] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    spark: Any = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> VersionResult:
+    """Change the table version to an earlier one, `8` or `6`; otherwise as `upgrade_table`.
+
+    A clean deletes older slices of a merge-on-read table on the way to version 6, and states before it can't
+    be read afterwards.
+    """
+    from hoodie.services.upgrade.run import downgrade
+
+    return downgrade(
+        DowngradeRequest(
+            table=path,
+            to=to,
+            options=options or {},
+            extra_metadata=extra_metadata or {},
+            engine=backend_of(spark).engine,
+            dry_run=dry_run,
+            progress=progress or silent,
+        )
+    )
 
 
 def plan_services(

@@ -73,6 +73,8 @@ SOURCE = """
                 kind.partial(task_id=kind.__name__, **submit).expand(table=[A])
             IndexOperator.partial(task_id="IndexOperator", table=A, **SUBMIT).expand(mode=["show"])
             HiveSyncOperator.partial(task_id="HiveSyncOperator", table=A, **SUBMIT).expand(database=["lake"])
+            for kind in (UpgradeOperator, DowngradeOperator):
+                kind.partial(task_id=kind.__name__, table=A, **SUBMIT).expand(to=["8"])
             for kind in (CancelOperator, RollbackOperator, RestoreOperator):
                 kind.partial(task_id=kind.__name__, table=A).expand(instant=["20260101000000000"])
             PartitionRelayOperator.partial(task_id="PartitionRelayOperator").expand(table=[A])

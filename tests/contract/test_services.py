@@ -193,7 +193,7 @@ def test_arguments_reach_the_request(name: str, door: Door, monkeypatch: pytest.
 
 @pytest.mark.parametrize("name", ENTRIES)
 def test_a_table_that_is_not_there(name: str, door: Door, tmp_path: Path) -> None:
-    given = {"instant": T, "mode": "show"} if name == "index" else {"instant": T}
+    given = {"instant": T, "to": "8", **({"mode": "show"} if name == "index" else {})}
     own = public()[name].request.own()
     given = {key: value for key, value in given.items() if key in own and key not in ("delete",)}
     if name in ("compact", "cluster"):

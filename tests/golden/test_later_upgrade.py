@@ -197,7 +197,7 @@ def test_a_dry_run_says_what_is_done(older: Callable[[str], str]) -> None:
     assert told.properties["hoodie.table.version"] == "9"
     assert told.properties["hoodie.record.merge.mode"] == "EVENT_TIME_ORDERING"
     assert told.properties["hoodie.table.precombine.field"] is None
-    assert told.merges_logs and done.merges_logs
+    assert (told.merges_logs, done.merges_logs) == (True, True)
     assert told.metadata_partitions == done.metadata_partitions == ["files"]
     again = change(path, 9)
     assert (again.status, again.reason) == ("skipped", "the table has version 9")

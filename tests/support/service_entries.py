@@ -50,6 +50,15 @@ _NO_INSTANT = (
         for text in ("", " ", "yesterday", "2026-01-31")
     ),
 )
+
+
+def _no_version(text: str, known: str) -> Wrong:
+    message = f"to is {text!r}; use one of 6, 8, 9"
+    parser = (2, f"invalid choice: {text!r}")
+    operator = f"to is {text!r}; give one of {known}"
+    return Wrong(given={"to": text}, api=message, command=parser, job=message, operator=operator)
+
+
 _DELETES_BY_NAME = Wrong(
     given={"delete": True},
     command=(1, "--delete needs --instant"),
@@ -400,6 +409,30 @@ ENTRIES: dict[str, Entry] = {
                 does("mode=drop", "Nothing to do for orders.*", status="skipped"),
             ),
             "planned: beside a plan": (refuses("mode=create indexes=files", "table_busy", "<plan>"),),
+        },
+    ),
+    "upgrade": Entry(
+        given={"to": "9"},
+        wrong=(_no_version("7", "8, 9"),),
+        histories={
+            "one: versions that are read only": (
+                refuses("to=9 dry_run", "unsupported_version", "version 9, which is read here and not"),
+                refuses("to=8", "unsupported_version", "version 8, which is read here and not written"),
+                refuses("to=6", "configuration", "to version 6|to is '6'; give one of 8, 9"),
+            ),
+        },
+    ),
+    "downgrade": Entry(
+        given={"to": "8"},
+        wrong=(_no_version("5", "6, 8"),),
+        histories={
+            "one: of version 6": (
+                does(
+                    "to=6", "Nothing to do for orders: the table has version 6", status="skipped",
+                    from_version=6, to_version=6,
+                ),
+                refuses("to=9", "configuration", "to version 9|to is '9'; give one of 6, 8"),
+            ),
         },
     ),
     "ttl": Entry(

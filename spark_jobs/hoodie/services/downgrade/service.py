@@ -27,5 +27,4 @@ SERVICE = Service(
     text=Lazy("hoodie.services.upgrade.service", "version_text"),
     function="downgrade_table",
     operator="DowngradeOperator",
-    public=False,
 )

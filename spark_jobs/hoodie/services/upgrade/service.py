@@ -78,5 +78,4 @@ SERVICE = Service(
     text=version_text,
     function="upgrade_table",
     operator="UpgradeOperator",
-    public=False,
 )
