@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from hoodie.errors import AlreadyExists
 from hoodie.table import properties
 from hoodie.table.handle import Table, open_archive
+from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import VERSION_CHANGE, meta_path
 from hoodie.timeline.archive.lsm_archive import LsmArchive
 from hoodie.timeline.instant import State
@@ -43,7 +44,7 @@ def change_layout(table: Table, changes: Mapping[str, str | None]) -> tuple[int,
         storage.create(_marker(base_path), b"")
     _remove(table, other)
     storage.make_dirs(f"{base_path}/{TWO.folder}/history")
-    archived = _copy_archive(table, other)
+    archived = _copy_archive(table, other, changes)
     timeline = table.refresh()
     files = later_files(timeline, storage) if other is TWO else older_files(timeline, storage)
     for instant, data in files:
@@ -62,9 +63,12 @@ def settle(table: Table) -> None:
     table.reopen()
 
 
-def _copy_archive(table: Table, other: Layout) -> int:
+def _copy_archive(table: Table, other: Layout, changes: Mapping[str, str | None]) -> int:
+    """To where the properties say it lies after the changes."""
+    texts = {**table.properties.texts, **changes}
+    later = TableProperties({name: text for name, text in texts.items() if text is not None})
     present = open_archive(table.storage, table.layout, table.base_path, table.properties)
-    made = open_archive(table.storage, other, table.base_path, table.properties)
+    made = open_archive(table.storage, other, table.base_path, later)
     if isinstance(present, LsmArchive):
         return older_archive(present, made)
     return later_archive(present, made, frozenset(item.time for item in table.timeline))
