@@ -25,6 +25,7 @@ from hoodie.services.upgrade.service import UpgradeRequest
 from hoodie.table.handle import Table
 from hoodie.timeline.active import VERSION_CHANGE
 from tests.support.faults import Faults, InjectedFault, Phase, injected
+from tests.support.objects import stored
 from tests.support.tiers import full_but
 from tests.unit.write.support import listing
 
@@ -254,6 +255,19 @@ def test_a_savepoint_whose_logs_mean_other_rows_is_in_the_way(older: Callable[[s
     assert change(path, 8).drops_history
     with pytest.raises(StateUnavailable):
         api.read_table(path, as_of=point)
+
+
+def test_on_an_object_store(golden_tables: Path, tmp_path: Path) -> None:
+    """Which has no folders."""
+    with stored(tmp_path) as bucket:
+        source = golden_tables / "0.15.0-v6" / "mor_rollback" / "table"
+        shutil.copytree(source, tmp_path / "bucket" / "t")
+        path = f"{bucket}/t"
+        before = asked(path)
+        for to in (9, 6, 8):
+            change(path, to)
+            assert Table.open(path).properties.version == to
+            assert asked(path) == before
 
 
 KINDS = {
