@@ -18,12 +18,21 @@ import pytest
 from airflow_hoodie.commits import TableReader
 from hoodie import api, service_api
 from hoodie.config import versions
-from hoodie.errors import ConfigError, HoodieError, StateUnavailable, TableBusy, UnsupportedVersion
+from hoodie.config.key import Config
+from hoodie.errors import (
+    ConfigError,
+    ConflictError,
+    HoodieError,
+    StateUnavailable,
+    TableBusy,
+    UnsupportedVersion,
+)
 from hoodie.services.downgrade.service import DowngradeRequest
 from hoodie.services.upgrade.run import VersionResult, downgrade, upgrade
 from hoodie.services.upgrade.service import UpgradeRequest
 from hoodie.table.handle import Table
 from hoodie.timeline.active import VERSION_CHANGE
+from hoodie.write.transaction import Transaction
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.objects import stored
 from tests.support.tiers import full_but
@@ -77,6 +86,12 @@ LATER = [
     "1.2.0-v9/mor_pending_compaction",
     "1.2.0-v9/sql_mor_merge",
 ]
+NO_WAIT = {"hoodie.write.wait.for.writer.ms": "0"}
+AT_ONCE = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.write.lock.provider": "filesystem",
+    "hoodie.cleaner.policy.failed.writes": "LAZY",
+}
 NO_SERVICES = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 GONE = "StateUnavailable"
 Answer = list[str] | str
@@ -255,6 +270,36 @@ def test_a_savepoint_whose_logs_mean_other_rows_is_in_the_way(older: Callable[[s
     assert change(path, 8).drops_history
     with pytest.raises(StateUnavailable):
         api.read_table(path, as_of=point)
+
+
+@pytest.mark.parametrize("options", [NO_WAIT, {**NO_WAIT, **AT_ONCE}], ids=["one writer", "at once"])
+def test_a_writer_at_work_is_in_the_way(older: Callable[[str], str], options: dict[str, str]) -> None:
+    path = older("cow_nonpart")
+    given = {**options}
+    request = UpgradeRequest(table=path, to="9", options=given)
+    with Transaction(Table.open(path), Config.of(given), utc=False) as writer:
+        writer.begin()
+        with pytest.raises(ConflictError):
+            upgrade(request)
+        assert Table.open(path).properties.version == 6
+    assert upgrade(request).status == "upgraded"
+    with Transaction(Table.open(path), Config.of(given), utc=False) as writer:
+        writer.begin()
+        with pytest.raises(ConflictError):
+            downgrade(DowngradeRequest(table=path, to="6", options=given))
+    assert Table.open(path).properties.version == 9
+
+
+def test_a_writer_that_began_before_is_refused_or_goes_on(older: Callable[[str], str]) -> None:
+    """With its handle of the table from before the upgrade."""
+    path = older("cow_nonpart")
+    table = Table.open(path)
+    rows = table.timeline.commits()
+    change(path, 9)
+    with Transaction(table, Config.of(NO_WAIT), utc=False) as writer:
+        writer.begin()
+        assert table.store.folder.endswith("timeline")
+    assert Table.open(path).timeline.commits() == rows
 
 
 def test_on_an_object_store(golden_tables: Path, tmp_path: Path) -> None:
