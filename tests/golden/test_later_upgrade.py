@@ -30,8 +30,9 @@ from hoodie.errors import (
 from hoodie.services.downgrade.service import DowngradeRequest
 from hoodie.services.upgrade.run import VersionResult, downgrade, upgrade
 from hoodie.services.upgrade.service import UpgradeRequest
+from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
-from hoodie.timeline.active import VERSION_CHANGE
+from hoodie.timeline.placement import VERSION_CHANGE
 from hoodie.write.transaction import Transaction
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.objects import stored
@@ -99,6 +100,10 @@ Answer = list[str] | str
 
 @pytest.fixture(autouse=True)
 def _writable(monkeypatch: pytest.MonkeyPatch) -> None:
+    _let_in(monkeypatch)
+
+
+def _let_in(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in (8, 9):
         known = versions.VERSIONS[number]
         monkeypatch.setitem(versions.VERSIONS, number, dataclasses.replace(known, writable=True))
@@ -300,6 +305,47 @@ def test_a_writer_that_began_before_is_refused_or_goes_on(older: Callable[[str],
         writer.begin()
         assert table.store.folder.endswith("timeline")
     assert Table.open(path).timeline.commits() == rows
+
+
+@pytest.mark.parametrize("bounds", full_but({"9 6"}, ["6 9", "9 6"]))
+def test_a_query_meanwhile(
+    older: Callable[[str], str], bounds: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whichever of its requests the whole change comes before, its rows are right."""
+    former, to = map(int, bounds.split())
+    template = older("cow_nonpart")
+    if former != 6:
+        change(template, former)
+    before, requests = asked(template), 0
+    reads = {name: getattr(LocalStorage, name) for name in ("read", "names", "list", "info", "open_input")}
+
+    def counting(path: str, at: int) -> None:
+        def wrapped(read: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*given: Any, **more: Any) -> Any:
+                nonlocal requests
+                requests += 1
+                if requests == at:
+                    monkeypatch.undo()
+                    _let_in(monkeypatch)
+                    change(path, to)
+                return read(*given, **more)
+
+            return call
+
+        for name, read in reads.items():
+            monkeypatch.setattr(LocalStorage, name, wrapped(read))
+
+    counting(template, 0)
+    assert asked(template) == before
+    monkeypatch.undo()
+    _let_in(monkeypatch)
+    for at in range(1, requests + 1):
+        path = str(shutil.copytree(template, tmp_path / str(at)))
+        requests = 0
+        counting(path, at)
+        assert asked(path) == before, at
+        assert Table.open(path).properties.version == to, at
+        assert asked(path) == before, at
 
 
 def test_on_an_object_store(golden_tables: Path, tmp_path: Path) -> None:

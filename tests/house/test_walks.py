@@ -24,7 +24,7 @@ WALKS = {
     "clean, nothing due": (31, 145, 150),
     "compaction, merge-on-read": (140, 806, 2070),
 }
-SIZES = {"modules": 586, "lines": 99500, "long_functions": 0, "depth": 3, "imported_once": 102}
+SIZES = {"modules": 587, "lines": 99800, "long_functions": 0, "depth": 3, "imported_once": 102}
 
 
 @pytest.mark.full

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.config.versions import LayoutVersion
-from hoodie.errors import ConfigError
+from hoodie.errors import ConfigError, TableBusy
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.schema import from_avro
@@ -118,14 +118,23 @@ class TableView:
         query, config = query or Query(), config or Config()
         check_features(table.properties, "read", "read", Feature.OTHER_BASE_FILES, Feature.OTHER_FORMAT)
         try:
+            return cls._by_either(table, query, config, where)
+        except TableBusy:
+            former = table.timeline.layout
+            table.reopen()  # its version may have changed
+            if table.timeline.layout is former:
+                raise
+            return cls._by_either(table, query, config, where)
+
+    @classmethod
+    def _by_either(cls, table: Table, query: Query, config: Config, where: Predicate | None) -> TableView:
+        try:
             metadata = for_queries(table, config)
-            if metadata is not None:
-                return cls._load(table, query, config, where, metadata)
+            return cls._load(table, query, config, where, metadata)
         except MetadataTableUnavailable as why:
             found = cls._load(table, query, config, where, None)
             ignored(table, f"{why}; its folders are listed instead")
             return found
-        return cls._load(table, query, config, where, None)
 
     @classmethod
     def _load(

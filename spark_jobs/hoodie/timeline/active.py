@@ -6,15 +6,12 @@ Apache Hudi. The files of the earlier states stay on storage.
 
 from __future__ import annotations
 
-import contextlib
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
 
-from hoodie.config import versions
-from hoodie.errors import HalfUpgraded, TableError, TableNotFound
+from hoodie.errors import TableError, TableNotFound
 from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import PARTIAL_SUFFIX, Storage, storage_for
 from hoodie.timeline.clock import format_millis, instant_millis
@@ -24,6 +21,8 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
+from hoodie.timeline.placement import LATER_FOLDER, VERSION_CHANGE, check_layout, placed
+from hoodie.timeline.placement import meta_path as meta_path
 from hoodie.timeline.store import TimelineStore
 from hoodie.timeline.time import REQUESTED, InstantTime
 
@@ -123,21 +122,6 @@ class InstantCache:
                     self.keep_parsed(name, len(data), commit)
 
 
-_VERSION = re.compile(rb"^hoodie\.table\.version\s*=\s*(\d+)", re.MULTILINE)
-_ZONE = re.compile(rb"^hoodie\.table\.timeline\.timezone\s*=\s*utc\s*$", re.MULTILINE | re.IGNORECASE)
-
-_LATER_FOLDER = TWO.folder.rpartition("/")[2]
-#: in `.hoodie` while the version changes (`table.version_change`): hoodie.properties says which instants
-#: count, those of the other layout are copies
-VERSION_CHANGE = "version_change"
-#: listings while the version changes
-_ROUNDS = 5
-
-
-def meta_path(base_path: str) -> str:
-    return f"{base_path}/{META_FOLDER}"
-
-
 @dataclass(frozen=True)
 class Timeline:
     """Instants sorted by (time, action, state), highest state of each.
@@ -178,19 +162,20 @@ class Timeline:
         if before is not None and not whole and before.layout is not ONE and before._is_current(storage):
             return before
         folder = meta_path(base_path)
-        listing = frozenset(storage.names(folder))
+        later = empty is TWO or (before is not None and before.layout is TWO)
+        listing = frozenset[str]() if later else frozenset(storage.names(folder))
         known = isinstance(earlier, ModificationTimes) and listing and listing == earlier.listing
         if known and VERSION_CHANGE not in listing:
             return before  # type: ignore[return-value]
-        if not listing and not storage.exists(folder):
+        layout: Layout = ONE
+        beside, utc = listing, False
+        if later or LATER_FOLDER in listing:
+            layout, listing, beside, utc = placed(storage, base_path, empty)
+        if not beside and not storage.exists(folder):
             raise TableNotFound(
                 f"{base_path} is no Hudi table: {folder} is missing; check the path, or write to it first",
                 path=base_path,
             )
-        layout: Layout = ONE
-        beside, utc = listing, False
-        if _LATER_FOLDER in listing or empty is TWO:
-            layout, listing, beside, utc = _placed(storage, base_path, listing, empty)
         if before is not None and before._is_listed(listing, beside, layout):
             return before
         instants, names = layout.instants(listing)
@@ -375,14 +360,19 @@ class Timeline:
 
     def read(self, instant: Instant, storage: Storage | None = None) -> bytes:
         """What the instant's file contains. Raises FileNotFoundError where it is gone, unless it was read
-        before.
+        before, and TableBusy for a completed commit where the version has changed since the listing.
         """
         lasting = instant.completed and instant.action in COMMIT_ACTIONS
         name = self.layout.name(instant)
         data = self.contents.get(name) if lasting else None
         if data is None:
             storage = storage or storage_for(self.base_path)
-            data = storage.read(self.path(instant))
+            try:
+                data = storage.read(self.path(instant))
+            except FileNotFoundError:
+                if lasting:
+                    check_layout(storage, self.base_path, self.layout)
+                raise
             if lasting:
                 self.contents.keep(name, data)
         return data
@@ -437,54 +427,6 @@ class Timeline:
                 path=path,
                 instant=instant.time,
             ) from None
-
-
-def _placed(
-    storage: Storage, base_path: str, beside: frozenset[str], empty: Layout
-) -> tuple[Layout, frozenset[str], frozenset[str], bool]:
-    """(the layout that counts, names in its folder, names in `.hoodie`, whether the instants are UTC)
-
-    The version is read before the folder is listed, and again where it is being changed (VERSION_CHANGE):
-    both layouts have instants then, and those of one of them are not all there. Downgraded tables keep the
-    folder of layout two, without instants. Raises UnsupportedVersion where the version is not read,
-    HalfUpgraded where the instants that count have another layout.
-    """
-    version = 0
-    for _ in range(_ROUNDS):
-        version, utc = _version(storage, base_path)
-        later = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
-        changing, is_later = VERSION_CHANGE in beside, versions.is_of_layout(version, TWO.version)
-        counts = any(map(TWO.parse, later)) or (empty is TWO and not any(map(ONE.parse, beside)))
-        if changing or (counts and not is_later):
-            beside = frozenset(storage.names(meta_path(base_path)))
-            if VERSION_CHANGE in beside or changing:
-                if _version(storage, base_path)[0] != version:
-                    continue
-                counts = is_later
-        if not counts:
-            return ONE, beside, beside, False
-        if is_later:
-            versions.check_readable(version, base_path)
-            return TWO, later, beside, utc
-    names = " or ".join(str(item.number) for item in versions.VERSIONS.values() if item.layout is TWO.version)
-    raise HalfUpgraded(
-        f"instants of {base_path} lie in {base_path}/{TWO.folder}, where table version {names} keeps them, "
-        f"but hoodie.properties has version {version or '(none)'}: an upgrade by Apache Hudi 1.x is going on "
-        "or failed half-way. Let Apache Hudi 1.x finish the upgrade, which its next write does; or restore "
-        ".hoodie from a copy",
-        path=base_path,
-        version=version,
-    )
-
-
-def _version(storage: Storage, base_path: str) -> tuple[int, bool]:
-    """The version in hoodie.properties, 0 for none, and whether the instants are UTC."""
-    texts = b""
-    for name in ("hoodie.properties", "hoodie.properties.backup"):
-        with contextlib.suppress(FileNotFoundError):
-            texts = texts or storage.read(f"{meta_path(base_path)}/{name}")
-    found = _VERSION.search(texts)
-    return int(found[1][:9]) if found else 0, _ZONE.search(texts) is not None
 
 
 _KINDS = {

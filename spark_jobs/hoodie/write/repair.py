@@ -10,8 +10,9 @@ from hoodie.table import properties
 from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
 from hoodie.table.rolled_back import names_missing_files, published_late
 from hoodie.table.version_change import settle
-from hoodie.timeline.active import VERSION_CHANGE, Timeline, meta_path
+from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.placement import VERSION_CHANGE
 from hoodie.timeline.token_store import swept_folders
 from hoodie.write.commit import Commits
 from hoodie.write.rollback import executor, unreported_files

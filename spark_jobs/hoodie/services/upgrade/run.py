@@ -42,8 +42,9 @@ from hoodie.table.features import Feature, check_features
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties, TableType
 from hoodie.table.version_change import change_layout, settle
 from hoodie.table.view import file_slices
-from hoodie.timeline.active import VERSION_CHANGE, Timeline
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.placement import VERSION_CHANGE
 from hoodie.write.participants.metadata_table import drop_metadata_table
 
 _OLDEST = 6
