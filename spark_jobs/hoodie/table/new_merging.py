@@ -30,7 +30,7 @@ _MODEL = "org.apache.hudi.common.model."
 _DEBEZIUM = _MODEL + "debezium."
 _CHANGES = {DELETE_FIELD: "_change_operation_type", DELETE_MARKER: "d"}
 #: since version 9 the payload classes that are a mode, and what is said beside it
-_MODES: dict[str, tuple[MergeMode, dict[str, str]]] = {
+BUILT_IN: dict[str, tuple[MergeMode, dict[str, str]]] = {
     PAYLOADS[MergeMode.EVENT_TIME_ORDERING]: (MergeMode.EVENT_TIME_ORDERING, {}),
     _MODEL + "EventTimeAvroPayload": (MergeMode.EVENT_TIME_ORDERING, {}),
     PAYLOADS[MergeMode.COMMIT_TIME_ORDERING]: (MergeMode.COMMIT_TIME_ORDERING, {}),
@@ -83,8 +83,8 @@ class NewMerging:
         return {name: text for name, text in ({**given, **found}).items() if text}
 
     def _of_payloads(self) -> dict[str, str]:
-        if self.payload in _MODES:
-            mode, said = _MODES[self.payload]
+        if self.payload in BUILT_IN:
+            mode, said = BUILT_IN[self.payload]
             self._check(mode)
             return {MERGE_MODE: mode.value, LEGACY_PAYLOAD_CLASS: self.payload, **said}
         if self.payload:

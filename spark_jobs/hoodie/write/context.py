@@ -104,7 +104,10 @@ class WriteContext:
     @property
     def compared(self) -> list[str]:
         """The columns of incoming rows that the merger looks at; no stored row has the flag."""
-        return [*looked_at(self.merger, self.schema, wanted=self.schema.names), *([IS_DELETED] if self.flagged else [])]
+        return [
+            *looked_at(self.merger, self.schema, wanted=self.schema.names),
+            *([IS_DELETED] if self.flagged else []),
+        ]
 
     def unflagged(self, rows: pa.Table) -> pa.Table:
         """Rows that stay, as files have them."""

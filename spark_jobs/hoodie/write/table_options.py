@@ -59,8 +59,8 @@ _PERSISTED: tuple[tuple[Key[Any], str], ...] = (
     (CDC_ENABLED, properties.CDC_ENABLED),
     (CDC_MODE, LOGGING_MODE),
 )
-#: two names of one thing: what the table has is taken over under the first
-_NOT_TAKEN = (KEYGENERATOR_TYPE, MERGE_MODE)
+#: what the table has is taken over under another name, or not asked for
+_NOT_TAKEN = (KEYGENERATOR_TYPE, MERGE_MODE, TABLE_VERSION)
 #: how rows merge, which tables of versions 8 and 9 say by a mode
 _MERGING = (PRECOMBINE_FIELD, PAYLOAD_CLASS, MERGE_MODE, DELETE_FIELD, DELETE_MARKER)
 _TIMEBASED = "hoodie.keygen.timebased."

@@ -20,8 +20,6 @@ from hoodie.config import versions
 from hoodie.table.later_names import KEY_GENERATOR, KEY_GENERATOR_TYPE, key_generator_type, older_names
 from hoodie.table.merge_rule import (
     DEFAULT_MERGER_STRATEGY,
-    DELETE_FIELD,
-    DELETE_MARKER,
     LEGACY_PAYLOAD_CLASS,
     MERGE_MODE,
     MERGE_STRATEGY,
@@ -31,12 +29,12 @@ from hoodie.table.merge_rule import (
     PAYLOAD_CLASS,
     PAYLOADS,
     PRECOMBINE_FIELD,
-    UNAVAILABLE,
     VERSION,
     MergeMode,
     MergeRule,
     strategy_of,
 )
+from hoodie.table.new_merging import BUILT_IN
 
 Texts = dict[str, str]
 
@@ -45,34 +43,16 @@ _EVENT_TIME = PAYLOADS[MergeMode.EVENT_TIME_ORDERING]
 _COMMIT_TIME = PAYLOADS[MergeMode.COMMIT_TIME_ORDERING]
 _BY_EVENT_TIME = _MODEL + "EventTimeAvroPayload"
 _PARTIAL = _MODEL + "PartialUpdateAvroPayload"
-_NON_DEFAULTS = _MODEL + "OverwriteNonDefaultsWithLatestAvroPayload"
-_DMS = _MODEL + "AWSDmsAvroPayload"
-_POSTGRES = _MODEL + "debezium.PostgresDebeziumAvroPayload"
 _MYSQL = _MODEL + "debezium.MySqlDebeziumAvroPayload"
 
 #: payload classes that have a mode of their own since version 9
-_MODES = {
-    _PARTIAL: MergeMode.EVENT_TIME_ORDERING,
-    _POSTGRES: MergeMode.EVENT_TIME_ORDERING,
-    _MYSQL: MergeMode.EVENT_TIME_ORDERING,
-    _NON_DEFAULTS: MergeMode.COMMIT_TIME_ORDERING,
-    _DMS: MergeMode.COMMIT_TIME_ORDERING,
-}
-_BUILT_IN = frozenset({_EVENT_TIME, _COMMIT_TIME, _BY_EVENT_TIME, *_MODES})
-_DEBEZIUM_DELETE = {DELETE_FIELD: "_change_operation_type", DELETE_MARKER: "d"}
+_MODES = {name: mode for name, (mode, said) in BUILT_IN.items() if said}
 #: what else version 9 says instead of a payload class
 _INSTEAD: Mapping[str, Mapping[str, str]] = {
-    _PARTIAL: {PARTIAL_UPDATE_MODE: "IGNORE_DEFAULTS"},
-    _NON_DEFAULTS: {PARTIAL_UPDATE_MODE: "IGNORE_DEFAULTS"},
-    _DMS: {DELETE_FIELD: "Op", DELETE_MARKER: "D"},
-    _POSTGRES: {
-        PARTIAL_UPDATE_MODE: "FILL_UNAVAILABLE",
-        UNAVAILABLE: "__debezium_unavailable_value",
-        **_DEBEZIUM_DELETE,
-    },
-    _MYSQL: _DEBEZIUM_DELETE,
+    name: {key: text for key, text in said.items() if key != ORDERING_FIELDS}
+    for name, (_, said) in BUILT_IN.items()
 }
-_ORDERING = {_POSTGRES: "_event_lsn", _MYSQL: "_event_bin_file,_event_pos"}
+_ORDERING = {name: said[ORDERING_FIELDS] for name, (_, said) in BUILT_IN.items() if ORDERING_FIELDS in said}
 _MYSQL_OLDER_ORDERING = "_event_seq"
 
 _TYPE = "hoodie.table.type"
@@ -164,7 +144,7 @@ def _eight_to_nine(texts: Texts, payload: str | None) -> Texts:
     found.pop(PRECOMBINE_FIELD, None)
     if ordering:
         found[ORDERING_FIELDS] = ordering
-    if named in _BUILT_IN:
+    if named in BUILT_IN:
         found[LEGACY_PAYLOAD_CLASS] = found.pop(PAYLOAD_CLASS)
         found |= _INSTEAD.get(named, {})
     if named in _MODES:
@@ -179,7 +159,7 @@ def _nine_to_eight(texts: Texts, payload: str | None) -> Texts:
     found = dict(texts)
     legacy = found.pop(LEGACY_PAYLOAD_CLASS, "")
     found.pop(PARTIAL_UPDATE_MODE, None)
-    if legacy in _BUILT_IN:
+    if legacy in BUILT_IN:
         found[PAYLOAD_CLASS] = legacy
         for name in _INSTEAD.get(legacy, {}):
             found.pop(name, None)
