@@ -19,9 +19,11 @@ from itertools import pairwise
 from tests.support.faults import Change, Faults, Phase
 
 _UNIQUE = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{64}|\d+")
-_PUBLISHED = re.compile(r"create \.hoodie/#\.(?!inflight)[a-z]+( |$)")
+_PUBLISHED = re.compile(r"create \.hoodie/(timeline/)?#(_#)?\.(?!inflight)[a-z]+( |$)")
 #: instants, heartbeats, properties
-_STATE = re.compile(r"[a-z_]+ \.hoodie/(\.heartbeat/)?(#(\.[a-z.]+)?|hoodie\.properties(\.backup)?)( |$)")
+_STATE = re.compile(
+    r"[a-z_]+ \.hoodie/((\.heartbeat|timeline)/)?(#(_#)?(\.[a-z.]+)?|hoodie\.properties(\.backup)?)( |$)"
+)
 #: files of a participant in commits, of metadata tables, and hash rings
 _PARTICIPANT = re.compile(r"[a-z_]+ \.hoodie/(\.ledger|metadata|bucket_index)/")
 

@@ -19,9 +19,7 @@ from hoodie.format.log_file import LogFileReader
 from hoodie.format.names import LogFileName
 from hoodie.storage.local import TMP_SUFFIX, LocalStorage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
-from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.models.rollback import RollbackMetadata, RollbackPlan
 from tests.support.metadata import disagreements, has_metadata_table
 
@@ -88,9 +86,10 @@ def leftovers(path: str | Path) -> list[str]:
     wrong += [f"pending {instant}" for instant in timeline.pending()]
     expected: dict[str, int] = {}
     for instant in timeline.commits():
-        for stat in CommitMetadata.parse(timeline.read(instant, STORAGE)).write_stats:
+        for stat in timeline.commit(instant, STORAGE).write_stats:
             expected |= {str(stat.path): stat.file_size_in_bytes, **(stat.cdc_stats or {})}
-    known = {ONE.name(instant) for instant in timeline} | set(timeline.mtimes) | {"hoodie.properties"}
+    known = {timeline.name(instant) for instant in timeline} | set(timeline.mtimes) | {"hoodie.properties"}
+    places = {".hoodie", timeline.layout.folder}
     for folder, folders, files in os.walk(base):
         relative = os.path.relpath(folder, base)
         if relative == ".hoodie/metadata" and has_metadata_table(base):
@@ -106,7 +105,7 @@ def leftovers(path: str | Path) -> list[str]:
             if name.endswith(".crc"):  # of a file that Hudi wrote
                 if name[1:-4] not in files:
                     wrong.append(file)
-            elif name.endswith(TMP_SUFFIX) or (relative == ".hoodie" and name not in known):
+            elif name.endswith(TMP_SUFFIX) or (relative in places and name not in known):
                 wrong.append(file)
             elif name.endswith(".parquet") or LogFileName.parse(name):
                 size, path_ = expected.pop(file, None), os.path.join(folder, name)
@@ -115,7 +114,7 @@ def leftovers(path: str | Path) -> list[str]:
     wrong += [f"missing {file}" for file in expected]
     for instant in timeline.filter([Action.ROLLBACK], completed=True):
         done = RollbackMetadata.from_bytes(timeline.read(instant, STORAGE))
-        asked = RollbackPlan.from_bytes(STORAGE.read(f"{base}/.hoodie/{instant.time}.rollback.requested"))
+        asked = RollbackPlan.from_bytes(timeline.plan(instant, STORAGE))
         if asked.instant not in done.instants or set(done.commits) & committed(base):
             wrong.append(f"{instant} rolled back {done.commits}, asked for {asked.instant}")
     return wrong

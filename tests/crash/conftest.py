@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -10,23 +11,31 @@ from typing import TypeVar
 
 import pytest
 
+from hoodie.config.versions import NEWEST
 from hoodie.table import properties
 from tests.crash.cases import Case, Kind, chosen, every, step
 from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, our_rows
 from tests.crash.scenarios import SCENARIOS, Make, Scenario, copy_table
 from tests.crash.worker import Worker
 from tests.support.faults import Change, Faults, InjectedFault, Phase
+from tests.support.later_tables import new_tables_of
 
 T = TypeVar("T")
+#: modules whose tests run on tables of version 9, too
+ON_LATER_TABLES = ("test_attempts", "test_compaction", "test_metadata", "test_writers")
 _UNDISTURBED = "undisturbed"
+_GOLDEN = {NEWEST.number: ("golden_tables", "0.15.0-v6")}
 
 
 class Bench:
     """Makes tables for cases; a Kit for scenarios."""
 
-    def __init__(self, root: Path, worker: Worker, request: pytest.FixtureRequest) -> None:
+    def __init__(
+        self, root: Path, worker: Worker, request: pytest.FixtureRequest, version: int = NEWEST.number
+    ) -> None:
+        self.version = version
         self._root = root
-        self._worker = worker
+        self.worker = worker
         self._request = request
         self._made: dict[Make, Path] = {}
         self._changes: dict[str, list[Change]] = {}
@@ -34,11 +43,12 @@ class Bench:
         self._new: dict[str, Rows] = {}
 
     def golden(self, name: str) -> Path:
-        folder: Path = self._request.getfixturevalue("golden_tables")
-        return folder / "0.15.0-v6" / name
+        fixture, made_by = _GOLDEN.get(self.version, ("later_tables", f"1.2.0-v{self.version}"))
+        folder: Path = self._request.getfixturevalue(fixture)
+        return folder / made_by / name
 
     def kill(self, scenario: Scenario, path: str | Path, at: int, phase: Phase = Phase.BEFORE) -> int:
-        return self._worker.kill(scenario, path, at, phase)
+        return self.worker.kill(scenario, path, at, phase)
 
     def table(self, scenario: Scenario) -> Path:
         """A fresh table for one case, at a path of its own; the one before is gone."""
@@ -114,7 +124,7 @@ class Bench:
         assert faults.tripped or (case.phase is Phase.AFTER and case.change.path.endswith(".inflight"))
         return raised
 
-    def place(self, scenario: Scenario, name: str, ending: str) -> int:
+    def place(self, scenario: Scenario, name: str, ending: str | tuple[str, ...]) -> int:
         """Number of the first change of this name whose path ends so."""
         numbers = enumerate(self.changes(scenario), 1)
         return next(n for n, change in numbers if change.name == name and change.path.endswith(ending))
@@ -140,13 +150,44 @@ class Bench:
 
 
 @pytest.fixture(scope="session")
-def worker() -> Iterator[Worker]:
-    with Worker() as running:
-        yield running
-
-
-@pytest.fixture(scope="session")
-def bench(memory_path: Path, worker: Worker, request: pytest.FixtureRequest) -> Iterator[Bench]:
-    with pytest.MonkeyPatch.context() as patch:  # no process is making the tables that are cut off here
+def _benches(memory_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[int], Bench]]:
+    made: dict[int, Bench] = {}
+    with contextlib.ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        # no process is making the tables that are cut off here
         patch.setitem(properties.load.__kwdefaults__ or {}, "pause_s", 0.001)
-        yield Bench(memory_path, worker, request)
+
+        def bench_of(version: int) -> Bench:
+            if version not in made:
+                root = memory_path / f"version-{version}"
+                root.mkdir()
+                worker = stack.enter_context(Worker(version=version))
+                made[version] = Bench(root, worker, request, version)
+            return made[version]
+
+        yield bench_of
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Tests of these modules run on tables of version 9, too."""
+    module = metafunc.module.__name__.rpartition(".")[2]
+    if "version" in metafunc.fixturenames and module in ON_LATER_TABLES:
+        later = [pytest.param(9, marks=pytest.mark.full)]
+        metafunc.parametrize("version", [NEWEST.number, *later], ids=["version 6", "version 9"])
+
+
+@pytest.fixture
+def version() -> int:
+    """Of new tables; tests may be parametrized with it."""
+    return NEWEST.number
+
+
+@pytest.fixture
+def bench(_benches: Callable[[int], Bench], version: int) -> Iterator[Bench]:
+    with new_tables_of(version):
+        yield _benches(version)
+
+
+@pytest.fixture
+def worker(bench: Bench) -> Worker:
+    return bench.worker

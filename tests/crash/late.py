@@ -28,7 +28,6 @@ from tests.crash.scenarios import (
     run,
 )
 from tests.support.ledger import Ledger
-from tests.support.stores import store_at
 
 STORAGE = LocalStorage()
 
@@ -37,13 +36,15 @@ def late_commit(kit: Kit, path: Path) -> None:
     """A participant had prepared it."""
     kept(kit, path)
     time = new_instant_time(Timeline.load(str(path)).last_time, True)
+    store = Table.open(str(path)).store
     for state in (State.REQUESTED, State.INFLIGHT):
-        begin_instant(store_at(path), Instant(time, Action.COMMIT, state))
+        begin_instant(store, Instant(time, Action.COMMIT, state))
     assert run(path, NO_ROWS, options=KEPT).rolled_back == [time]
-    completed = Instant(time, Action.COMMIT, State.COMPLETED)
+    table = Table.open(str(path))
+    completed = table.completing(Instant(time, Action.COMMIT, State.INFLIGHT))
     metadata = CommitMetadata(operation_type="UPSERT")
-    Ledger().prepare(Commit(table=Table.open(str(path)), instant=completed, metadata=metadata))
-    store_at(path).create(completed, metadata.to_json())
+    Ledger().prepare(Commit(table=table, instant=completed, metadata=metadata))
+    table.store.create(completed, table.store.content(metadata))
 
 
 def late_compaction(kit: Kit, path: Path) -> None:
@@ -51,11 +52,13 @@ def late_compaction(kit: Kit, path: Path) -> None:
     mor_logs(kit, path)
     compact(path, "schedule")
     (planned,) = Timeline.load(str(path)).pending()
-    begin_instant(store_at(path), planned.with_state(State.INFLIGHT))
+    begin_instant(Table.open(str(path)).store, planned.with_state(State.INFLIGHT))
     hoodie.cancel_plan(str(path), planned.time)
     run(path, NO_ROWS, options=MOR_OPTIONS)
-    metadata = CommitMetadata(operation_type="COMPACT")
-    store_at(path).create(planned.with_state(State.COMPLETED), metadata.to_json())
+    table = Table.open(str(path))
+    table.store.create(
+        table.completing(planned), table.store.content(CommitMetadata(operation_type="COMPACT"))
+    )
 
 
 #: the leftovers of a table name an instant that was rolled back and is a commit

@@ -57,6 +57,14 @@ LOCK_OPTIONS = {
 }
 #: beside other writers
 AT_ONCE_OPTIONS = {**LOCK_OPTIONS, "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
+#: beside others without blocking them, since version 8
+NON_BLOCKING_OPTIONS = {
+    **MOR_OPTIONS,
+    **LOCK_OPTIONS,
+    "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL",
+    "hoodie.index.type": "BUCKET",
+    "hoodie.bucket.index.num.buckets": "2",
+}
 LOCK, TAKEOVER = ".hoodie/lock", ".hoodie/.lock.hoodie-tmp"
 NO_ROWS: list[Row] = []
 GOLDEN_SCHEMA = without(SMALL_SCHEMA, "_hoodie_is_deleted")
@@ -178,6 +186,11 @@ def age_lock(path: Path) -> None:
     for name in (LOCK, TAKEOVER):
         if (path / name).exists():
             os.utime(path / name, (1, 1))
+
+
+def bucketed(kit: Kit, path: Path) -> None:
+    run(path, BASE, options=NON_BLOCKING_OPTIONS)
+    run(path, LOGGED, options=NON_BLOCKING_OPTIONS)
 
 
 def mor_base(kit: Kit, path: Path) -> None:
@@ -408,6 +421,14 @@ SCENARIOS: dict[str, Scenario] = {
             lambda kit: BASE,
             options=AT_ONCE_OPTIONS,
             like=("upsert",),
+        ),
+        Locked(
+            "non_blocking",
+            bucketed,
+            CHANGES,
+            mor_rows,
+            options=NON_BLOCKING_OPTIONS,
+            like=("mor_upsert", "at_once"),
         ),
         Withdrawn("withdrawn", base, CHANGES, lambda kit: BASE, like=("upsert",)),
         Withdrawn(

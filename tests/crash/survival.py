@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Generic, TypeVar
 
+import pyarrow.parquet as pq
+
 import hoodie
 from hoodie.metadata.state import begun_indexes
 from hoodie.services.clean.policy import Examined
@@ -14,8 +16,9 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archive.log_archive import LogArchive, read_file
+from hoodie.timeline.archive.log_archive import read_file
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
+from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.models.clean import CleanMetadata
 from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, litter, our_rows
 from tests.crash.clustering import Clustering
@@ -24,7 +27,6 @@ from tests.crash.metadata import Indexing
 from tests.crash.scenarios import NO_ROWS, Compaction, Scenario, Withdrawn, run
 from tests.crash.services import Noted, Service
 from tests.crash.undo import MANUAL, Undo, upserted
-from tests.support.archives import archive_folder
 
 STORAGE = LocalStorage()
 S = TypeVar("S", bound=Scenario)
@@ -78,7 +80,10 @@ class PlanSurvival(Survival[S]):
         self.planned = self.pending()
 
     def pending(self) -> set[str]:
-        found = Timeline.load(str(self.path)).filter([self.action], completed=False)
+        timeline = Timeline.load(str(self.path))
+        replaces = self.action is Action.REPLACECOMMIT
+        action = timeline.layout.clustering if replaces else self.action
+        found = timeline.filter([action], completed=False)
         return {str(instant.time) for instant in found}
 
     def failed(self, raised: bool | None) -> None:
@@ -134,12 +139,13 @@ class Serviced:
             if ".hoodie" not in Path(folder).parts
             for name in names
         ]
-        entries = LogArchive(STORAGE, archive_folder(str(path))).entries()
+        archive = Table.open(str(path)).archive
+        archived = [entry.instant for entry in archive.entries()]
         return cls(
             # the folder of an empty partition may stay where it could not be deleted
             frozenset(os.path.relpath(file, path) for file in files if PARTITION_FILE not in file),
             tuple(instant.time for instant in timeline.commits()),
-            tuple(str(item.instant) for item in entries if item.instant.comparable_action in COMMIT_ACTIONS),
+            tuple(str(item) for item in archived if item.comparable_action in COMMIT_ACTIONS),
             tuple(str(instant) for instant in timeline.pending()),
             tuple(sorted(item.name for item in STORAGE.list(f"{path}/.hoodie/.aux") if not item.is_dir)),
         )
@@ -183,7 +189,7 @@ class ServiceSurvival(Survival[Service]):
         assert len(set(left.archived)) == len(left.archived)
         timeline = Timeline.load(str(self.path))
         for clean in timeline.filter([Action.CLEAN], completed=True)[-1:]:
-            done = CleanMetadata.from_bytes(timeline.read(clean))
+            done = CleanMetadata.from_bytes(timeline.read(clean, STORAGE))
             assert not any(item.failed for item in done.partitions.values())
         run(self.path, NO_ROWS, options={**self.scenario.options, **MANUAL})
         assert litter(self.path) == []
@@ -191,8 +197,13 @@ class ServiceSurvival(Survival[Service]):
 
     def check_archive(self) -> None:
         """No instant is there twice."""
-        files = LogArchive(STORAGE, archive_folder(str(self.path))).files()
-        found = [entry.instant for item in files for entry in read_file(STORAGE, item.path)]
+        table = Table.open(str(self.path))
+        paths = [item.path for item in table.archive.files()]
+        if table.layout is ONE:
+            found = [str(entry.instant) for path in paths for entry in read_file(STORAGE, path)]
+        else:
+            read = [pq.read_table(path).select(["instantTime", "action"]) for path in paths]
+            found = [str(row) for rows in read for row in rows.to_pylist()]
         assert len(found) == len(set(found))
 
 

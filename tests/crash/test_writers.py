@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from hoodie.errors import ConflictError
+from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import Action
 from tests.crash.checks import committed, counted, hudi_rs_rows, leftovers, our_rows
 from tests.crash.conftest import Bench
 from tests.crash.scenarios import BASE, SCENARIOS, Row
@@ -78,7 +80,7 @@ def test_writers_that_start_at_once_lose_nothing(
         expected = counted([*(BASE if created else []), *written])
         assert leftovers(path) == []
         assert our_rows(path) == expected
-        assert not [name for name in os.listdir(path / ".hoodie") if "rollback" in name]
+        assert Timeline.load(str(path)).filter([Action.ROLLBACK]) == []
 
 
 #: where the writer sleeps: (change, end of its path, phase)
@@ -119,8 +121,8 @@ def test_sleeper_taken_for_dead_can_not_publish(
 
 
 #: where a writer of logs sleeps
-LOG_SLEEPS = {
-    "between marker and log": ("create", ".marker.APPEND", Phase.AFTER),
+LOG_SLEEPS: dict[str, tuple[str, str | tuple[str, ...], Phase]] = {
+    "between marker and log": ("create", (".marker.APPEND", ".log.1_1-2-3.marker.CREATE"), Phase.AFTER),
     "with an open log": ("open_output", "_1-2-3", Phase.AFTER),
     "before it publishes": ("create", ".deltacommit", Phase.BEFORE),
 }

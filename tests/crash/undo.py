@@ -11,8 +11,11 @@ from typing import Any
 
 import hoodie
 from hoodie.services.clustering.run import OutdatedPlan
+from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, State
+from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import InstantTime
 from tests.crash.clustering import NO_PACKING, SECOND, cluster, many
 from tests.crash.scenarios import (
@@ -71,10 +74,14 @@ def compacted(kit: Kit, path: Path) -> None:
 
 
 def shared(kit: Kit, path: Path) -> None:
-    """The newest delta commit's blocks stand in a file with others', as storages that append have it."""
+    """The newest delta commit's blocks stand in a file with others', as storages that append have it where
+    writes share files.
+    """
     write(path, BASE, MOR_OPTIONS)
     write(path, LOGGED, MOR_OPTIONS)
     write(path, LAST, MOR_OPTIONS)
+    if Table.open(str(path)).layout is not ONE:
+        return
     first, *others = sorted(path.glob("eu/.*.log.*"), key=lambda log: int(log.name.split(".log.")[1][0]))
     for log in others:
         whole = first.read_bytes() + log.read_bytes()
@@ -98,7 +105,9 @@ def planned_clustering(kit: Kit, path: Path) -> None:
 def outdated_clustering(kit: Kit, path: Path) -> None:
     """Its file groups were changed by a write that did not see the plan."""
     many(kit, path)
-    plan = Path(path, f".hoodie/{cluster(path, 'schedule').scheduled}.replacecommit.requested")
+    cluster(path, "schedule")
+    (pending,) = Timeline.load(str(path)).pending()
+    plan = Path(Table.open(str(path)).store.path(pending))
     content = plan.read_bytes()
     plan.unlink()
     write(path, CHANGED, NO_PACKING)
@@ -149,7 +158,7 @@ def begun_compaction(kit: Kit, path: Path) -> None:
     """An attempt was killed after it had written a file."""
     planned_compaction(kit, path)
     [plan] = Timeline.load(str(path)).filter([Action.COMPACTION])
-    (path / f".hoodie/{plan.time}.compaction.inflight").touch()
+    begin_instant(Table.open(str(path)).store, plan.with_state(State.INFLIGHT))
     left = f"00000000-0000-0000-0000-000000000000-0_0-1-0_{plan.time}.parquet"
     (path / "eu" / left).write_bytes(b"half")
 

@@ -1,7 +1,7 @@
 """Kills real processes cheaply: one process warms up, then forks for every write that is to be killed.
 
-Run as `python -m tests.crash.worker LINK` (or another way to create files); a request is a JSON line (start a
-writer, or wait for one), the answer a number (its process id, its exit code).
+Run as `python -m tests.crash.worker LINK 6`: a way to create files, the version of new tables. A request is a
+line of JSON (start a writer, or wait for one), the answer a number (its process id, its exit code).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from hoodie.config.versions import NEWEST
 from hoodie.errors import HoodieError
 from hoodie.storage.exclusive import Way
 from tests.crash import (  # noqa: F401  scenarios
@@ -31,6 +32,7 @@ from tests.crash import (  # noqa: F401  scenarios
 from tests.crash.scenarios import SCENARIOS, Scenario
 from tests.support.defaults import metadata_tables
 from tests.support.faults import Faults, Phase
+from tests.support.later_tables import new_tables_of
 from tests.support.mounts import mounted
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,9 +55,10 @@ def answer(pause: Path) -> dict[str, Any]:
 class Worker:
     """The pytest side."""
 
-    def __init__(self, way: Way = Way.LINK) -> None:
+    def __init__(self, way: Way = Way.LINK, version: int = NEWEST.number) -> None:
+        """`version`: of new tables."""
         self._process = subprocess.Popen(
-            python("-m", "tests.crash.worker", way.name),
+            python("-m", "tests.crash.worker", way.name, str(version)),
             cwd=ROOT,
             env=environment(),
             stdin=subprocess.PIPE,
@@ -115,7 +118,7 @@ def _run(scenario: str, path: str, at: int, phase: str, pause: str | None = None
 
 def main() -> None:
     metadata_tables(made=False)  # steps are those that the test has counted
-    with mounted(Way[sys.argv[1]]):
+    with mounted(Way[sys.argv[1]]), new_tables_of(int(sys.argv[2])):
         _serve()
 
 

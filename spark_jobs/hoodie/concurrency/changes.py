@@ -18,7 +18,7 @@ from hoodie.format.names import join
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import REWRITES, SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from hoodie.timeline.instant import COMMIT_ACTIONS, PLAN_ACTIONS, Action, Instant
 from hoodie.timeline.tokens import TOKEN_KEY
 
 #: partition path, file id and path in the table of base files with new rows
@@ -70,7 +70,6 @@ def _keys(table: Table, path: str) -> Iterator[pa.Array[Any]]:
 Group = tuple[str, str]
 #: the operation of a change that is a plan
 PLAN = "plan"
-_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.REPLACECOMMIT})
 _OF_NO_ROWS = REWRITES | {PLAN}
 
 
@@ -88,6 +87,8 @@ class Change:
     inserted: Inserted = ()
     #: those of `groups` that it made
     made: frozenset[Group] = frozenset()
+    #: those of `groups` to which it added log files and nothing else
+    logged: frozenset[Group] = frozenset()
     #: partitions in which it inserted rows, and those in which it deleted or replaced some
     grown: frozenset[str] = frozenset()
     emptied: frozenset[str] = frozenset()
@@ -97,6 +98,16 @@ class Change:
         """Is it a commit that changed rows: no plan, and no service that writes the same rows anew."""
         return self.operation not in _OF_NO_ROWS
 
+    @property
+    def of_compaction(self) -> bool:
+        """Is it a compaction, or the plan of one, or of a log compaction. Where log files belong to slices by
+        the time of their completion, writes to the same file groups are not in its way (Apache Hudi 1.2.0
+        SimpleConcurrentFileWritesConflictResolutionStrategy, getCandidateInstantsV8AndAbove).
+        """
+        if self.operation == PLAN:
+            return self.instant.action in (Action.COMPACTION, Action.LOGCOMPACTION)
+        return self.operation == "COMPACT"
+
     @classmethod
     def of(cls, instant: Instant, metadata: CommitMetadata) -> Change:
         stats = [
@@ -105,9 +116,13 @@ class Change:
             for stat in group
         ]
         replaced = isinstance(metadata, ReplaceCommitMetadata) and metadata.partition_to_replace_file_ids
+        others = {(partition, stat.file_id) for partition, stat in stats if stat.log_version is None}
         return cls(
             instant=instant,
             groups=frozenset(groups_of(metadata)),
+            logged=frozenset((partition, stat.file_id) for partition, stat in stats)
+            - others
+            - {(partition, file_id) for partition, ids in (replaced or {}).items() for file_id in ids},
             operation=metadata.operation_type or "",
             schema=metadata.extra_metadata.get(SCHEMA_KEY) or "",
             token=metadata.extra_metadata.get(TOKEN_KEY) or "",
@@ -157,6 +172,6 @@ def news(begin: Timeline, now: Timeline) -> list[Instant]:
                 and item.time not in compactions
             ):
                 found.append(item)
-        elif item.action in _PLANS and item.time not in known:
+        elif item.action in PLAN_ACTIONS and item.time not in known:
             found.append(item)
     return found

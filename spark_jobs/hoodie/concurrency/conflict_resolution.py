@@ -8,16 +8,21 @@ the timeline, because clocks differ.
 Conflicts, the first two as in Apache Hudi's SimpleConcurrentFileWritesConflictResolutionStrategy:
 - another commit wrote or replaced a file group which this one writes or replaces
 - a compaction or clustering was planned meanwhile, and its plan has such a file group. Earlier plans of
-  compactions are no conflict: the write appends its rows to the logs after that plan
+  compactions are no conflict: the write appends its rows to the logs after that plan. In layout two no
+  compaction is one: a log file belongs to the slice that was begun when its write is completed
 - both commits inserted the same new key (concurrency.changes), or with BUCKET created the same bucket
 - a commit changed what the write has read and does not write (concurrency.read_set)
 - a commit has another schema, or the same token (timeline.tokens)
 - a commit of the beginning is missing now, or a restore came: the state that the write saw is gone
-- a pending compaction was cancelled: rows may have gone to the file slice that it was to begin
+- a pending compaction was cancelled, in layout one: rows may have gone to the file slice that it was to begin
 - the archive may contain commits which completed before the write had an instant, and which it has not seen
 - a clean deleted files of a file group before the write listed them, and a commit changed the group
-- in merge-on-read tables: a pending write with a later instant will append to logs of the same file group.
-  Readers of logs stop at an instant later than their own
+- in layout one, in merge-on-read tables: a pending write with a later instant will append to logs of the
+  same file group. Readers of logs stop at an instant later than their own
+
+Of writes that are non-blocking, another commit that only added log files to a file group is no conflict: of
+rows with one key the merge mode decides. What replaces the group, writes its base file, or gives its bucket
+another file id is one.
 
 A write of Apache Hudi may have an earlier instant without having looked at the table. Its views end at its
 own instant, so it would not see a commit with a later one. The check waits for such a write.
@@ -60,7 +65,7 @@ class ConflictChecker:
     partition, where it looked for them: id -> instant of the slice's base file. whole: it looked for them in
     all partitions. bucket_number: the number of a file group's bucket by its partition and id, where an index
     places rows by it, else None. new_keys: is the same new key a conflict, where no index places rows. reads:
-    what it has read and does not write.
+    what it has read and does not write. non_blocking: it writes log files only, and lets others do so.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class ConflictChecker:
         token: str,
         new_keys: bool,
         reads: ReadSet,
+        non_blocking: bool = False,
     ) -> None:
         self._table = table
         self._begin = begin
@@ -89,6 +95,9 @@ class ConflictChecker:
         #: of the write, once it is begun
         self.instant = NO_TIME
         self._reads = reads
+        self._non_blocking = non_blocking
+        #: are slices of log files found by times of completion, which names of instants have
+        self._by_completion = begin.layout.has_completion_time
         self._changes: dict[Key, Change] = {}
         #: commits whose keys are other ones
         self._compared: set[Key] = set()
@@ -109,16 +118,19 @@ class ConflictChecker:
 
     def check(self, metadata: CommitMetadata, *, locked: bool) -> None:
         """Raises CommitConflict. Under the lock the table's timeline is that of then."""
-        timeline = self._table.timeline if locked else self._wait()
+        waits = not locked and not self._non_blocking
+        timeline = self._wait() if waits else self._table.timeline if locked else self._table.refresh()
         self._look(timeline)
         self._check_groups(groups_of(metadata), metadata)
         self._check_keys(metadata)
-        self._check_not_hidden(timeline, metadata)
-        for instant in unaware_writes(self._table, timeline, self.instant):
+        if not self._by_completion:
+            self._check_not_hidden(timeline, metadata)
+        unaware = [] if self._non_blocking else unaware_writes(self._table, timeline, self.instant)
+        for instant in unaware:
             raise self._conflict(
                 instant, f"write {instant.time} of Apache Hudi has not looked at the table yet"
             )
-        if locked:
+        if locked and not self._by_completion:
             self._keep_order(timeline)
 
     def _keep_order(self, timeline: Timeline) -> None:
@@ -160,7 +172,8 @@ class ConflictChecker:
         for instant in self._begin.commits():
             if instant.time not in there and not timeline.is_archived(instant.time):
                 yield instant
-        for gone in sorted(self._compactions - there, key=REQUESTED.key):
+        cancelled = set() if self._by_completion else self._compactions - there
+        for gone in sorted(cancelled, key=REQUESTED.key):
             if not timeline.is_archived(gone):
                 yield Instant(gone, Action.COMPACTION, State.REQUESTED)
         for gone in sorted(self._pending - there, key=REQUESTED.key):
@@ -190,7 +203,9 @@ class ConflictChecker:
         """
         made = frozenset[Group]().union(*(change.made for change in self._changes.values()))
         for change in self._changes.values():
-            for group in sorted(change.groups - made):
+            # log files that begin a file group are no sign of a clean, and nor are those of a slice
+            looked = change.groups - change.logged if self._by_completion else change.groups
+            for group in sorted(looked - made):
                 if self._found(group) is None:
                     raise self._conflict(change.instant, f"{_changed(change, group)}, and a clean ran", group)
         known = {item.time for item in self._begin.filter([Action.CLEAN], completed=True)}
@@ -242,10 +257,11 @@ class ConflictChecker:
         return Change.of(instant, timeline.commit(instant, storage))
 
     def _check_groups(self, groups: Iterable[Group], metadata: CommitMetadata | None) -> None:
-        own = {self._comparable(group) for group in groups}
+        own = {self._comparable(group): group for group in groups}
         for change in self._changes.values():
             for group in sorted(change.groups):
-                if self._comparable(group) in own:
+                mine = own.get(self._comparable(group))
+                if mine is not None and not self._is_shared(change, group, mine):
                     raise self._conflict(change.instant, _changed(change, group), group)
             time = change.instant.time
             if self._token and change.token == self._token:
@@ -256,6 +272,12 @@ class ConflictChecker:
                 )
             if change.schema and not _same(change.schema, self._schema):
                 raise self._conflict(change.instant, f"commit {time} changed the schema")
+
+    def _is_shared(self, change: Change, group: Group, mine: Group) -> bool:
+        """May both change the file group, `mine` being this write's of the same bucket."""
+        if not self._by_completion or group != mine:
+            return False
+        return change.of_compaction or (self._non_blocking and group in change.logged)
 
     def _comparable(self, group: Group) -> Group:
         """The same for file groups of one bucket: it has one only."""

@@ -19,11 +19,8 @@ from hoodie.table.heartbeat import read_heartbeats
 from hoodie.table.markers import marker_folder, marker_instants, read_markers
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import PLAN_ACTIONS, Action, Instant, State
 from hoodie.timeline.time import InstantTime
-
-#: pending ones are not in the way of writes, or found by their plans
-_SERVICES = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.REPLACECOMMIT})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +61,7 @@ class EarlyConflictDetection:
         earlier = {time for time in times if Instant(time, Action.COMMIT, State.INFLIGHT).is_before(own)}
         if not earlier:
             return
-        services = {item.time for item in table.timeline.filter(_SERVICES, completed=False)}
+        services = {item.time for item in table.timeline.filter(PLAN_ACTIONS, completed=False)}
         for beat in read_heartbeats(table):
             candidate = beat.instant in earlier - services and not beat.service
             if candidate and beat.alive(self.interval_ms, self.misses):

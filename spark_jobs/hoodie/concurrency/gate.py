@@ -376,12 +376,23 @@ def gate_for(
 
 def is_optimistic(config: Config) -> bool:
     """Do the settings ask for writers that work at once."""
-    return config[CONCURRENCY_MODE] is ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL
+    return config[CONCURRENCY_MODE] is not ConcurrencyMode.SINGLE_WRITER
+
+
+def is_non_blocking(config: Config) -> bool:
+    """Do the settings ask for writers at once of which none loses to another one's log files."""
+    return config[CONCURRENCY_MODE] is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
 
 
 def check_concurrency(table: Table, config: Config) -> None:
     """Raises ConfigError for settings of concurrency that can't be followed, or exclude no other writer."""
     lock = lock_for(table, config)
+    if config[EARLY_DETECTION] and is_non_blocking(config):
+        raise ConfigError(
+            f"{EARLY_DETECTION.name}=true looks for what {CONCURRENCY_MODE.name}="
+            f"{ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL.value} allows; leave one of the two out",
+            setting=EARLY_DETECTION.name,
+        )
     if not is_optimistic(config):
         if config[EARLY_DETECTION]:
             raise ConfigError(

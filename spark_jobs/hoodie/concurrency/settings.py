@@ -10,6 +10,7 @@ from hoodie.config.key import bool_key, enum_key, int_key
 class ConcurrencyMode(enum.Enum):
     SINGLE_WRITER = "SINGLE_WRITER"
     OPTIMISTIC_CONCURRENCY_CONTROL = "OPTIMISTIC_CONCURRENCY_CONTROL"
+    NON_BLOCKING_CONCURRENCY_CONTROL = "NON_BLOCKING_CONCURRENCY_CONTROL"
 
 
 CONCURRENCY_MODE = enum_key(
@@ -17,7 +18,10 @@ CONCURRENCY_MODE = enum_key(
     ConcurrencyMode.SINGLE_WRITER,
     "SINGLE_WRITER: a second live writer is refused, or waits its turn (hoodie.write.wait.for.writer.ms). "
     "OPTIMISTIC_CONCURRENCY_CONTROL: writers work at once, and of those that change one file group the first "
-    "to commit wins; needs hoodie.write.lock.provider, the same for all writers of the table.",
+    "to commit wins; needs hoodie.write.lock.provider, the same for all writers of the table. "
+    "NON_BLOCKING_CONCURRENCY_CONTROL: as that, and upserts, inserts and deletes of a merge-on-read table of "
+    "version 8 or 9 with the simple BUCKET index write log files only, so that none of them loses: of rows "
+    "with one key the table's merge mode decides, by the order in which writers began.",
     group="concurrency",
 )
 CONFLICT_RETRIES = int_key(

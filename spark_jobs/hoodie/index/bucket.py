@@ -1,8 +1,9 @@
 """BUCKET, the simple engine: the hash of its key says in which of a partition's file groups a record is.
 
 As Apache Hudi 0.15.0 (BucketIdentifier, HoodieSimpleBucketIndex): a file id begins with the bucket's number
-in eight digits. Apache Hudi 1.x puts keys with a comma in a value, and keys of one field with a colon, into
-other buckets.
+in eight digits. Non-blocking writers give a new bucket one file id, of zeros (Apache Hudi 1.2.0
+BucketIdentifier.newBucketFileIdForNBCC). Apache Hudi 1.x puts keys with a comma in a value, and keys of one
+field with a colon, into other buckets.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.hashing import UInt32Array
+from hoodie.concurrency.settings import CONCURRENCY_MODE, ConcurrencyMode
 from hoodie.config.key import Config
 from hoodie.format.names import new_file_id
 from hoodie.index import PlacingIndex
@@ -24,6 +26,7 @@ from hoodie.index.locations import Positions
 from hoodie.index.settings import BUCKETS, HASH_FIELDS, BucketEngine
 
 _DIGITS = 8
+_SHARED = "-0000-0000-0000-000000000000-0"
 _NUMBERED = re.compile(r"[0-9]{8}-")
 #: numbers of buckets that are tried for the advice of an error
 _TRIED = 4096
@@ -33,10 +36,12 @@ _TRIED = 4096
 class BucketIndex(PlacingIndex):
     buckets: int
     fields: tuple[str, ...]
+    shared: bool = False
 
     @classmethod
     def make(cls, config: Config) -> BucketIndex:
-        return cls(config[BUCKETS], hash_fields(config))
+        shared = config[CONCURRENCY_MODE] is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
+        return cls(config[BUCKETS], hash_fields(config), shared)
 
     @property
     def persisted(self) -> Mapping[str, str]:
@@ -49,7 +54,7 @@ class BucketIndex(PlacingIndex):
         return int(file_id[:_DIGITS]) if _NUMBERED.match(file_id) else None
 
     def new_file_id(self, partition: str, number: int) -> str:
-        return f"{number:0{_DIGITS}d}{new_file_id()[_DIGITS:]}"
+        return f"{number:0{_DIGITS}d}{_SHARED if self.shared else new_file_id()[_DIGITS:]}"
 
     def advice(self, stored: Sequence[tuple[int, pa.Array[Any]]]) -> str:
         known = [(number, self._hashes(keys)) for number, keys in stored]

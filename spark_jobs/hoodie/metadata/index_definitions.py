@@ -18,7 +18,9 @@ from hoodie.format.names import META_FOLDER, join
 from hoodie.table.handle import Table
 
 PATH = "hoodie.table.index.defs.path"
-DEFAULT_PATH = f"{META_FOLDER}/.index_defs/index.json"
+#: in `.hoodie`
+INDEX_FOLDER = ".index_defs"
+DEFAULT_PATH = f"{META_FOLDER}/{INDEX_FOLDER}/index.json"
 #: bytes of the file, at most
 _LARGEST = 1 << 22
 #: versions of the format of an index; definitions of 1.0 have none, which is the first

@@ -5,13 +5,14 @@ Standard library only, so that sensors may open tables, too.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from hoodie.config import versions
 from hoodie.config.key import Config
-from hoodie.errors import HalfUpgraded
+from hoodie.errors import AlreadyExists, HalfUpgraded, TableNotFound
 from hoodie.format.names import META_FOLDER, METADATA_TABLE, join
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.storage.settings import options_of
@@ -143,16 +144,27 @@ class Table:
         """As it was listed last. Raises TableNotFound, UnsupportedVersion, HalfUpgraded."""
         return self.refresh() if self._timeline is None else self._timeline
 
+    def create(self, props: Mapping[str, str]) -> None:
+        """Make the table, unless another process just made it. Raises ConfigError as `properties.create`."""
+        try:
+            self._properties = properties.create(self.storage, self.base_path, props)
+        except AlreadyExists:
+            self.read_properties()
+        if self._timeline is not None and self._timeline.layout is not self.layout:
+            self.refresh()
+
     def reopen(self) -> None:
         """Forget properties and timeline: they are read again when they are asked for."""
         self._properties = None
         if self._timeline is not None:
+            if not self._timeline.instants:  # its properties say where they will lie
+                with contextlib.suppress(TableNotFound):
+                    self.read_properties()
             self.refresh()
 
     def refresh(self) -> Timeline:
         """The timeline as it is now."""
-        known = ONE if self._timeline is None else self._timeline.layout
-        empty = known if self._properties is None else self.layout
+        empty = ONE if self._properties is None else self.layout
         timeline = Timeline.load(
             self.base_path, self.storage, self._timeline, empty=empty, whole=self._writes
         )
@@ -199,13 +211,22 @@ class Table:
         layout = self.layout if self._timeline is None else self._timeline.layout
         return TimelineStore(self.storage, self.base_path, layout)
 
-    def completing(self, instant: Instant) -> Instant:
-        """An instant as it is completed now, where names have that time: later than all on the timeline."""
+    def completing(self, instant: Instant, *, shared: bool = False) -> Instant:
+        """An instant as it is completed now, where names have that time: later than all on the timeline.
+        `shared`: other processes may complete it, too. A storage that does not fence lets them, so that they
+        agree on the time.
+        """
         timeline, done = self.timeline, instant.with_state(State.COMPLETED)
         if not timeline.layout.has_completion_time:
             return done
         last = REQUESTED.last(filter(None, (timeline.last_time, instant.time)))
-        return replace(done, completion=new_instant_time(last, timeline.utc))
+        done = replace(done, completion=new_instant_time(last, timeline.utc))
+        return self.store.agree(done) if shared and not self.storage.fences else done
+
+    def settle(self, completed: Instant) -> None:
+        """What `completing` left of an instant whose completed file is there."""
+        if completed.completion and not self.storage.fences:
+            self.store.settle(completed)
 
     def listing(self) -> FileListing:
         """The data files as they are from now on; see FileListing."""

@@ -228,10 +228,13 @@ class Timeline:
         """Was a file or folder of this name in `.hoodie` when it was listed."""
         return name in self.beside
 
-    def has_partial(self) -> bool:
-        """Was there an unfinished file: a live process's, or one that a killed one left."""
-        listing = self.mtimes.listing if isinstance(self.mtimes, ModificationTimes) else ()
-        return any(name.endswith(PARTIAL_SUFFIX) for name in listing)
+    def has_partial(self, *, beside: bool = False) -> bool:
+        """Was there an unfinished file: a live process's, or one that a killed one left. `beside`: also in
+        `.hoodie`, where instants lie elsewhere.
+        """
+        listing = self.mtimes.listing if isinstance(self.mtimes, ModificationTimes) else frozenset[str]()
+        names = listing | self.beside if beside else listing
+        return any(name.endswith(PARTIAL_SUFFIX) for name in names)
 
     @cached_property
     def first_time(self) -> InstantTime | None:

@@ -61,6 +61,9 @@ COMPLETES_AS = {
 #: completed actions that change which rows a reader sees
 COMMIT_ACTIONS = frozenset({Action.COMMIT, Action.DELTACOMMIT, Action.REPLACECOMMIT})
 
+#: actions whose requested file may be the plan of a service that rewrites file groups
+PLAN_ACTIONS = frozenset({Action.REPLACECOMMIT, *COMPLETES_AS})
+
 #: actions that a writer of rows starts (rolled back when they fail)
 WRITE_ACTIONS = COMMIT_ACTIONS
 

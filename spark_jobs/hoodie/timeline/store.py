@@ -16,9 +16,10 @@ from typing import Any
 
 from hoodie.config.limits import MAX_READ_BYTES
 from hoodie.errors import AlreadyExists, ConflictError, TableError
+from hoodie.format.names import META_FOLDER
 from hoodie.storage import Check, Storage
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import Instant, State, in_order
+from hoodie.timeline.instant import Instant, State, in_order, is_time
 from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.models.clustering import RequestedReplace
@@ -111,6 +112,34 @@ class TimelineStore:
         check_size(instant.time, len(data))
         self.storage.create(self.path(instant), data, check)
 
+    def agree(self, completing: Instant) -> Instant:
+        """An instant that several processes may complete, at the one time that its file has in its name,
+        whichever of them completes it: that of the first one, which `.aux/<time>.<action>` keeps. So they
+        create the same file. `create_instant` and then `settle` are to follow, and archivers delete what is
+        left. It may be the time of a process that died long ago: not for instants that write log files.
+        Raises TableError for a damaged file.
+        """
+        path = self._agreed(completing)
+        for _ in range(_ATTEMPTS):
+            try:
+                self.storage.create(path, str(completing.completion).encode())
+            except AlreadyExists:
+                with contextlib.suppress(FileNotFoundError):
+                    return completing.completed_at(_agreed_time(path, self.storage.read(path)))
+            else:
+                return completing
+        raise TableError(
+            f"{path} comes and goes: run this again when no other process completes it", path=path
+        )
+
+    def settle(self, completed: Instant) -> None:
+        """No process agrees on another time of an instant whose completed file is there."""
+        self.storage.delete(self._agreed(completed))
+
+    def _agreed(self, instant: Instant) -> str:
+        """As copies of plans are named that old releases made there, and archivers delete."""
+        return f"{self.base_path}/{META_FOLDER}/.aux/{instant.time}.{instant.comparable_action.value}"
+
     def replace_plan(self, instant: Instant, data: bytes) -> None:
         """Give a pending instant another plan, whose execution has not begun."""
         self.storage.write(self.path(instant.with_state(State.REQUESTED)), data)
@@ -149,6 +178,13 @@ def create_instant(store: TimelineStore, instant: Instant, data: bytes, check: C
     if instant.completion is not None and (others := store.paths(instant.completed_at(None))):
         raise AlreadyExists(others[0])
     store.create(instant, data, check)
+
+
+def _agreed_time(path: str, data: bytes) -> InstantTime:
+    text = data.decode("ascii", "replace")
+    if not is_time(text):
+        raise TableError(f"{path} is damaged, no time of a completion: {text[:40]!r}; delete it", path=path)
+    return InstantTime(text)
 
 
 def check_size(time: InstantTime, size: int) -> None:

@@ -93,11 +93,11 @@ class Commits:
             if optimistic:  # what others publish or prepare must not come between
                 self._confirm(metadata)
                 self._prepare(made)
-            made = replace(made, instant=self.table.completing(instant))
+            made = replace(made, instant=self.table.completing(instant, shared=attempt.of_service))
             attempt.pending = attempt.pending.completed_at(made.instant.completion)
             _publish(made, attempt)
             _check_published(made, attempt)
-        self._published(made)
+        self._published(made, shared=attempt.of_service)
         tried(lambda: delete_markers(self.table, instant.time))
         self.events.append(self._event(made, metadata.operation_type, kind))
 
@@ -115,14 +115,14 @@ class Commits:
         with self.gate.publishing():
             if optimistic:
                 self._prepare(made)
-            made = replace(made, instant=self.table.completing(instant))
+            made = replace(made, instant=self.table.completing(instant, shared=True))
             create = partial(create_instant, self.table.store, made.instant, made.data, check=check)
             try:
                 again(create, check) if beside else create()
             except (OSError, StorageError) as error:
                 if isinstance(error, AlreadyExists) or not _is_there(made, error):
                     raise
-        self._published(made)
+        self._published(made, shared=True)
         self.events.append(self._event(made, instant.action.value))
 
     def undo(self, instant: Instant) -> None:
@@ -142,7 +142,9 @@ class Commits:
         for participant in self.participants:
             participant.prepare(made)
 
-    def _published(self, made: Commit) -> None:
+    def _published(self, made: Commit, *, shared: bool) -> None:
+        if shared:
+            tried(lambda: self.table.settle(made.instant))
         for participant in self.participants:
             tried(partial(participant.published, made))
 

@@ -11,22 +11,27 @@ import time
 from collections.abc import Iterator
 
 from hoodie.concurrency.conflict_resolution import ConflictChecker
+from hoodie.concurrency.gate import is_non_blocking
 from hoodie.concurrency.read_set import ReadSet
-from hoodie.concurrency.settings import CONCURRENCY_MODE, CONFLICT_RETRIES, NEW_KEYS
+from hoodie.concurrency.settings import CONCURRENCY_MODE, CONFLICT_RETRIES, NEW_KEYS, ConcurrencyMode
+from hoodie.config import versions
+from hoodie.config.versions import LayoutVersion
 from hoodie.errors import CommitConflict, ConfigError
 from hoodie.format.names import BaseFileName
 from hoodie.index import PlacingIndex, Scope
 from hoodie.index.settings import BUCKET_ENGINE, INDEX_CLASS, INDEX_TYPE, BucketEngine, IndexType
 from hoodie.progress import ProgressCallback
+from hoodie.table import new_table, properties
 from hoodie.table.committed_files import CommittedFiles
 from hoodie.table.handle import Table
+from hoodie.table.properties import TableType
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import SCHEMA_KEY
 from hoodie.timeline.instant import Action
 from hoodie.write.assign.workload import WorkloadProfile
 from hoodie.write.operation import Operation
 from hoodie.write.plan import WritePlan
-from hoodie.write.settings import PARTITIONS_TO_DELETE
+from hoodie.write.settings import CDC_ENABLED, PARTITIONS_TO_DELETE, TABLE_TYPE
 
 
 def conflict_checker(table: Table, plan: WritePlan, profile: WorkloadProfile) -> ConflictChecker:
@@ -54,6 +59,7 @@ def conflict_checker(table: Table, plan: WritePlan, profile: WorkloadProfile) ->
         new_keys=plan.config[NEW_KEYS]
         and (context.looks_up or (operation.replaces and operation.brings_rows)),
         reads=_read_set(plan, profile),
+        non_blocking=context.log_only,
     )
 
 
@@ -111,10 +117,38 @@ def check_optimistic_support(plan: WritePlan) -> None:
         problem = f"{BUCKET_ENGINE.name}={config[BUCKET_ENGINE].value}"
     elif plan.context.evolution is not None:
         problem = "a table whose schema was changed by Apache Hudi's schema on read"
+    elif is_non_blocking(config):
+        _check_non_blocking(plan)
     if problem:
         mode = f"{CONCURRENCY_MODE.name}={config[CONCURRENCY_MODE].value}"
         raise ConfigError(
             f"{mode} is not supported yet with {problem}; leave the mode out and run one writer at a time",
+            setting=CONCURRENCY_MODE.name,
+        )
+
+
+def _check_non_blocking(plan: WritePlan) -> None:
+    """Raises ConfigError for a table whose log files can't be written by several at once."""
+    config, kind = plan.config, plan.config[TABLE_TYPE]
+    problem = ""
+    if plan.new_properties is not None:
+        version = int(new_table.complete(plan.new_properties)[properties.VERSION])
+        older = versions.is_of_layout(version, LayoutVersion.ONE)
+    else:
+        older = not plan.context.snapshot.slicing.of_writes
+    if older:
+        problem = "table version 8 or 9, and this is an older one, whose log files belong to slices by name"
+    elif kind is not TableType.MERGE_ON_READ:
+        problem = f"{TABLE_TYPE.name}={TableType.MERGE_ON_READ.value}, and the table is {kind.value}"
+    elif config[INDEX_TYPE] is not IndexType.BUCKET:
+        problem = f"{INDEX_TYPE.name}={IndexType.BUCKET.value}, not {config[INDEX_TYPE].value}"
+    elif config[CDC_ENABLED]:
+        problem = f"a table without {CDC_ENABLED.name}"
+    if problem:
+        optimistic = ConcurrencyMode.OPTIMISTIC_CONCURRENCY_CONTROL.value
+        raise ConfigError(
+            f"{CONCURRENCY_MODE.name}={config[CONCURRENCY_MODE].value} needs {problem}; set "
+            f"{CONCURRENCY_MODE.name}={optimistic}, or write one at a time",
             setting=CONCURRENCY_MODE.name,
         )
 

@@ -71,6 +71,8 @@ class WriteContext:
     evolution: Evolution | None = None
     early: EarlyConflictDetection | None = None
     changes: ChangeFormat | None = None
+    #: do rows go to logs alone, whatever of their keys is stored
+    log_only: bool = False
     #: have rows a last column of their own that says which ones delete their key
     flagged: bool = False
 

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.concurrency.early_conflict_detection import EarlyConflictDetection
-from hoodie.concurrency.gate import check_concurrency, is_optimistic
+from hoodie.concurrency.gate import check_concurrency, is_non_blocking, is_optimistic
 from hoodie.concurrency.heartbeats import ATTEMPTS
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, ConfigError, ConflictError, TableNotFound
+from hoodie.errors import ConfigError, ConflictError, TableNotFound
 from hoodie.format.base_file import BaseFileFormat
 from hoodie.format.evolution import evolve
 from hoodie.format.meta_fields import with_meta
@@ -31,7 +31,6 @@ from hoodie.merge.hard_delete import HardDelete
 from hoodie.merge.settings import PAYLOAD_CLASS, PRECOMBINE_FIELD
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
-from hoodie.table import properties
 from hoodie.table.buckets import check_no_buckets, check_no_hash_rings
 from hoodie.table.features import ROWS, UNKNOWN, check_features
 from hoodie.table.handle import Table, layout_of
@@ -133,14 +132,10 @@ class WritePlan:
             return
         for _ in range(ATTEMPTS):
             try:
-                properties.create(table.storage, table.base_path, self.new_properties)
-            except AlreadyExists:
-                pass  # another first writer was faster; `outdated` or the gate finds it
+                table.create(self.new_properties)  # of two first writers `outdated` or the gate finds one
             except ConflictError:
                 continue  # it swept this one's unfinished file away, so its own is there
-            break
-        if self.timeline.layout.has_completion_time:
-            table.read_properties()  # they say where the timeline is
+            return
 
     def outdated(self, table: Table) -> bool:
         """Did another writer commit, or create the table differently, since the plan was made?
@@ -152,6 +147,8 @@ class WritePlan:
             return True
         if self.new_properties is None:
             return False
+        if table.timeline.layout is not self.timeline.layout:  # log files have other names there
+            return True
         found = table.read_properties()
         return any(found.get(name) != text for name, text in self.new_properties.items())
 
@@ -222,6 +219,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         early=EarlyConflictDetection.of(config, timeline),
         flagged=is_flagged(request.derived, shape.merger, shape.schema),
         changes=ChangeFormat.of(config, shape.schema, avro_text, snapshot.slicing.of_writes),
+        log_only=is_non_blocking(config) and not operation.replaces and not operation.fills_new_groups,
     )
     return WritePlan(
         request=request,

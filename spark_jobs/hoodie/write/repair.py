@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hoodie.metadata.index_definitions import INDEX_FOLDER
 from hoodie.table import properties
 from hoodie.table.heartbeat import HeartbeatFile, heartbeat_folder
 from hoodie.table.rolled_back import names_missing_files, published_late
@@ -51,7 +52,7 @@ class Repair:
         # a writer that was just changing from one heartbeat to another may have been overlooked
         self._beats.check_no_second_writer()
         timeline = table.refresh()
-        if not swept and (self._left(timeline, dead) or timeline.has_partial()):
+        if not swept and (self._left(timeline, dead) or timeline.has_partial(beside=True)):
             self._sweep(dead)
             timeline = table.refresh()
         if self._take_back_late(timeline, dead):
@@ -136,7 +137,9 @@ class Repair:
                 self._beats.remove(beat.instant)
         base_path = self._table.base_path
         meta = meta_path(base_path)
-        own = (meta, self._table.store.folder, f"{meta}/.aux", heartbeat_folder(base_path))
+        own = [meta, self._table.store.folder, f"{meta}/.aux", heartbeat_folder(base_path)]
+        if self._table.timeline.holds(INDEX_FOLDER):
+            own.append(f"{meta}/{INDEX_FOLDER}")
         for folder in dict.fromkeys((*own, *swept_folders(base_path))):
             self._table.storage.sweep_partial(folder)
         self._gate.queue.sweep()

@@ -14,16 +14,18 @@ import pytest
 
 import hoodie
 from hoodie.config.key import Config
-from hoodie.errors import CommitUnknown, Fenced
+from hoodie.errors import AlreadyExists, CommitUnknown, Fenced
 from hoodie.storage import Check
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import heartbeat_folder, heartbeat_path
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import Action, Instant
+from hoodie.timeline.store import create_instant
 from hoodie.write.inflight import InflightService
 from hoodie.write.transaction import Transaction
+from tests.support.later_tables import new_tables_of
 from tests.support.objects import SCHEME, Objects, stored
 from tests.support.storages import registered
 from tests.support.tiers import crossed_but
@@ -33,6 +35,13 @@ OPTIONS = {
     "hoodie.datasource.write.precombine.field": "ts",
     "hoodie.table.name": "t",
 }
+
+
+@pytest.fixture(autouse=True, params=[pytest.param(6, id="version 6"), pytest.param(9, id="version 9")])
+def _version(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Of the tables."""
+    with new_tables_of(request.param):
+        yield
 
 
 class SleepyFiles(LocalStorage):
@@ -167,8 +176,8 @@ def test_it_published_after_all_and_died_there(path: str, action: Action) -> Non
         metadata = ReplaceCommitMetadata(
             written, operation_type="INSERT_OVERWRITE_TABLE", partition_to_replace_file_ids=groups
         )
-    completed = zombie._attempt.pending.with_state(State.COMPLETED)
-    zombie.table.store.create(completed, metadata.to_json())
+    completed = zombie.table.completing(zombie._attempt.pending)
+    zombie.table.store.create(completed, zombie.table.store.content(metadata))
     assert upsert(path, 2).rolled_back == [zombie.instant]
     assert stored_rows(path) == expected(0, 1, 2)
     assert zombie.instant not in {entry["instant"] for entry in hoodie.instants(path)}
@@ -199,10 +208,11 @@ def publish(path: str, sleeper: Transaction, planned: Instant, stats: Mapping[st
     """As nothing but an object store lets it; then it dies."""
     written = {partition: tuple(group) for partition, group in stats.items()}
     metadata = CommitMetadata(written, True, {}, "COMPACT")
-    if planned.action is Action.REPLACECOMMIT:
+    if planned.replaces:
         groups = {"": tuple(str(group["file_id"]) for group in hoodie.file_groups(path))}
         metadata = ReplaceCommitMetadata(written, False, {}, "CLUSTER", partition_to_replace_file_ids=groups)
-    sleeper.table.store.create(planned.with_state(State.COMPLETED), metadata.to_json())
+    completed = sleeper.table.completing(planned, shared=True)
+    sleeper.table.store.create(completed, sleeper.table.store.content(metadata))
 
 
 @pytest.fixture(params=["compact", "cluster"])
@@ -273,5 +283,23 @@ def test_a_service_published_while_its_successor_was_at_work_and_both_died(servi
     assert stored_rows(path) == [("own-0", 0), ("own-2", 2), ("shared", 1)]
     assert [item.time for item in Timeline.load(path).pending()] == [planned.time]
     assert run_service(path, service, "execute").instant == planned.time
+    assert upsert(path, 2).rolled_back == []
+    assert stored_rows(path) == MORE
+
+
+def test_two_executions_of_one_plan_complete_it_once(serviced: tuple[str, str]) -> None:
+    """The sleeper is past its last look since before its successor began."""
+    path, service = serviced
+    sleeper, planned, _ = begun(path, service)
+    sleeping = sleeper.table.completing(planned, shared=True)
+    declare_dead(path)
+    assert run_service(path, service, "execute").instant == planned.time
+    store, late = sleeper.table.store, sleeper.table.store.content(CommitMetadata())
+    for completed in (sleeping, sleeper.table.completing(planned, shared=True)):
+        with pytest.raises(AlreadyExists):
+            create_instant(store, completed, late)
+    with pytest.raises(AlreadyExists):
+        store.create(sleeping, late)
+    assert stored_rows(path) == BOTH
     assert upsert(path, 2).rolled_back == []
     assert stored_rows(path) == MORE

@@ -224,9 +224,9 @@ def _archived(target: ServiceTable, timeline: Timeline) -> Callable[[Instant], b
     def look(instant: Instant) -> bool:
         nonlocal known
         actions = (instant.action, *timeline.layout.plans_of(instant.action))
-        if any(timeline.has_state(Instant(instant.time, kind, State.REQUESTED)) for kind in actions):
+        if instant.action is Action.SAVEPOINT:  # has no requested file, and is not archived
             return False
-        if timeline.layout is not ONE:  # savepoints have no requested file, and no run of this package began
+        if any(timeline.has_state(Instant(instant.time, kind, State.REQUESTED)) for kind in actions):
             return False
         if known is None:
             known = target.table.written_archive.newest()

@@ -53,7 +53,7 @@ from hoodie.timeline.models.compaction import (
     CompactionOperation,
     CompactionPlan,
 )
-from hoodie.timeline.time import InstantTime
+from hoodie.timeline.time import REQUESTED, InstantTime
 
 _MEGABYTE = 1 << 20
 #: 2024/05/31, 2024-05-31, 20240531, and each with field=value parts
@@ -139,8 +139,19 @@ class Since:
         last: list[Instant] = requested or compactions
         if last:
             start = last[-1].time
-            return cls(len(timeline.after(start, deltas)), start)
+            return cls(len(_since(timeline, start, deltas)), start)
         return cls(len(deltas), deltas[0].time) if deltas else None
+
+
+def _since(timeline: Timeline, start: InstantTime, deltas: list[Instant]) -> list[Instant]:
+    """The delta commits whose log files that compaction does not have: those of writers that began earlier
+    and completed later are among them where slices are found by times of completion.
+    """
+    if not timeline.layout.has_completion_time:
+        return timeline.after(start, deltas)
+    return [
+        item for item in deltas if item.is_after(start) or REQUESTED.after(item.completion or start, start)
+    ]
 
 
 def due(timeline: Timeline, config: Config, now: InstantTime) -> Due:
@@ -196,12 +207,14 @@ def plan_now(
     if not answer.due:
         return DuePlan(None, f"no compaction is due: {answer.reason}")
     storage, base_path = target.storage, target.base_path
+    # where log files belong to slices by times of completion, live writers are not in the way
+    changing = {} if timeline.layout.has_completion_time else target.changing_groups(timeline)
     snapshot, listing = target.table.view_of(timeline), StorageListing(storage, base_path)
     planned = plan(
         snapshot,
         listing.files,
         listing.partitions(),
-        {**busy_groups(_without_log_compactions(timeline), storage), **target.changing_groups(timeline)},
+        {**busy_groups(_without_log_compactions(timeline), storage), **changing},
         target.config,
     )
     if planned.plan is None:

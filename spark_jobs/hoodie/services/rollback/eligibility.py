@@ -25,7 +25,15 @@ from hoodie.table.slicing import slicing_of
 from hoodie.table.view import LogFile, TimelineView, log_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import ReplaceCommitMetadata
-from hoodie.timeline.instant import COMMIT_ACTIONS, WRITE_ACTIONS, Action, Instant, State, in_order
+from hoodie.timeline.instant import (
+    COMMIT_ACTIONS,
+    PLAN_ACTIONS,
+    WRITE_ACTIONS,
+    Action,
+    Instant,
+    State,
+    in_order,
+)
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 from hoodie.write.rollback import executor
@@ -143,7 +151,6 @@ def _named(table: Table, partition: str) -> Iterator[tuple[tuple[str, str], str]
 
 
 _SHOWN = 5
-_PLANS = frozenset({Action.COMPACTION, Action.LOGCOMPACTION, Action.CLUSTERING, Action.REPLACECOMMIT})
 
 
 @dataclass(frozen=True)
@@ -191,7 +198,9 @@ def choose_plan(target: ServiceTable, timeline: Timeline, time: InstantTime) -> 
     Raises ConfigError for another instant, and TableError for a compaction that rows were written on top of.
     """
     executor.check_no_restore(timeline, target.storage)
-    found = [item for item in timeline.filter(_PLANS, completed=False) if _plans(timeline, target, item)]
+    found = [
+        item for item in timeline.filter(PLAN_ACTIONS, completed=False) if _plans(timeline, target, item)
+    ]
     plan = next((item for item in found if item.time == time), None)
     if plan is not None:
         if plan.action is Action.COMPACTION:
@@ -215,8 +224,11 @@ def check_not_built_upon(target: ServiceTable, timeline: Timeline, compaction: I
     """Raises TableError when logs that begin with a pending compaction hold committed rows.
 
     They belong to the slice that it makes. Apache Hudi renames them, and then no commit names them any more:
-    its incremental queries miss their rows.
+    its incremental queries miss their rows. In layout two names say nothing of slices: once the compaction is
+    gone, the logs belong to the slice before it.
     """
+    if timeline.layout.has_completion_time:
+        return
     storage, base_path = target.storage, target.base_path
     snapshot = target.table.view
     groups = {group for group, time in snapshot.compacting.items() if time == compaction.time}
@@ -272,7 +284,7 @@ def rolled_back_by(timeline: Timeline, target: ServiceTable, time: InstantTime) 
 
 def later_plans(timeline: Timeline, target: ServiceTable, time: InstantTime) -> Iterator[Instant]:
     """Pending compactions and clusterings that were planned after a commit."""
-    for instant in timeline.filter(_PLANS, completed=False):
+    for instant in timeline.filter(PLAN_ACTIONS, completed=False):
         if instant.is_after(time) and _plans(timeline, target, instant):
             yield instant
 

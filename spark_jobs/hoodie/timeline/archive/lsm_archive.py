@@ -116,8 +116,10 @@ class LsmArchive(WrittenArchive):
         return sorted((item for item in listed if item.name in counting), key=lambda item: item.name)
 
     def newest(self) -> frozenset[Instant]:
-        """Of all files: instants are archived by the time of their requests, whichever file has them."""
-        return frozenset(self.instants())
+        """Of the files of layer 0: a run deletes the instants from the timeline before it merges files."""
+        files = self._lengths()
+        names = [name for name in files if _layer(name) == 0]
+        return frozenset(item for name in names for item in self._ask(name, files[name], _instants_of))
 
     def append(
         self, states: Iterable[ArchivedState], batch: int, attempts: int | None = None
@@ -181,7 +183,7 @@ class LsmArchive(WrittenArchive):
         """A layer with so many files that some of them are due to be merged, and their names."""
         layers: dict[int, list[str]] = {}
         for name in sorted(files):
-            layers.setdefault(int(name.removesuffix(".parquet").rpartition("_")[2]), []).append(name)
+            layers.setdefault(_layer(name), []).append(name)
         return next(
             ((layer, names[:_MERGED]) for layer, names in sorted(layers.items()) if len(names) >= _MERGED),
             None,
@@ -283,6 +285,10 @@ class LsmArchive(WrittenArchive):
         path = f"{self.folder}/{name}"
         with _opened(self._storage, path, length) as file:
             return question(file)
+
+
+def _layer(name: str) -> int:
+    return int(name.removesuffix(".parquet").rpartition("_")[2])
 
 
 @dataclass(frozen=True)

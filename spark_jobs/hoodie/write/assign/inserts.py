@@ -27,6 +27,7 @@ from hoodie.engine.task import Task
 from hoodie.errors import ConfigError, JobError, TableError
 from hoodie.format.base_file import READ_BATCH_ROWS
 from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.format.names import new_file_id
 from hoodie.index import PlacingIndex
 from hoodie.index.locations import LOOK_UP, NOWHERE, Positions
 from hoodie.storage import Storage
@@ -314,6 +315,8 @@ def place_groups(table: Table, plan: WritePlan, index: PlacingIndex, profile: Wo
             profile.missing += total[0]
         file_id = known or index.new_file_id(partition, int(number))
         used = (partition, file_id) in shown or (partition, file_id) in plan.context.snapshot.replaced
+        if known is None and used and not index.ringed:  # of zeros, in an overwritten partition
+            file_id, used = f"{file_id[:8]}{new_file_id()[8:]}", False
         if known is None and used and plan.context.operation.brings_rows:
             raise _replaced(partition, file_id)
         profile.file_ids[partition, number] = file_id

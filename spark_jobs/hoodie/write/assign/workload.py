@@ -271,13 +271,18 @@ def average_record_size(config: Config, written: Iterable[tuple[int, int]]) -> i
 
 
 class _Writes:
-    """File-group writes as they grow. `logs`: one that takes no inserts is appended to the slice's logs."""
+    """File-group writes as they grow. `logs`: one that takes no inserts is appended to the slice's logs.
+    `log_only`: so are new ones, whose slices are empty.
+    """
 
-    def __init__(self, logs: bool) -> None:
+    def __init__(self, logs: bool, log_only: bool) -> None:
+        self.log_only = log_only
         self.writes: list[FileGroupWrite] = []
         self.logs = logs
 
     def add(self, partition: str, file_id: str, slice_: FileSlice | None, rows: int, size: int) -> int:
+        if slice_ is None and self.log_only:
+            slice_ = FileSlice(partition, file_id, NO_TIME, None)
         number, append = len(self.writes), self.logs and slice_ is not None
         self.writes.append(FileGroupWrite(number, partition, file_id, slice_, rows, size, append))
         return number
@@ -289,7 +294,12 @@ class _Writes:
 
 
 def assign(
-    profile: WorkloadProfile, config: Config, record_size: int, parallelism: Parallelism, logs: bool = False
+    profile: WorkloadProfile,
+    config: Config,
+    record_size: int,
+    parallelism: Parallelism,
+    logs: bool = False,
+    log_only: bool = False,
 ) -> Assignment:
     """Every file group that rows are known to belong to is a file-group write; other inserts fill small files
     first, then new files.
@@ -297,7 +307,7 @@ def assign(
     With `logs` (merge-on-read) a file that takes inserts gets a new version, updates included, so only the
     smallest ones without logs do; the other updates are appended.
     """
-    writes = _Writes(logs)
+    writes = _Writes(logs, log_only)
     updates: dict[tuple[str, str], int] = {}
     inserts: dict[str, tuple[tuple[int, float], ...]] = {}
     for (partition, file_id), found, rows, size in profile.updates():

@@ -282,6 +282,8 @@ class Handles:
         context = self.context
         assert context.logs is not None
         self._detect(slice_.partition, slice_.file_id)
+        if slice_.base is None and not slice_.logs:
+            ensure_partition(self.storage, context.base_path, slice_.partition, self.instant)
         slicing = context.snapshot.slicing
         name = slice_.new_log(slicing, self.instant, self.task.token)
         logs = LogFiles(

@@ -275,7 +275,8 @@ class _Staged(WriteInput):
             )
         appends = context.logs is not None
         size = plan.record_size if self.profile.inserts else 1
-        return assign(self.profile, plan.config, size, self._parallelism, appends)
+        log_only = context.log_only
+        return assign(self.profile, plan.config, size, self._parallelism, appends, log_only)
 
     def staged(self) -> list[dict[str, Any]]:
         if self.blobs is None or self.tags is None:
