@@ -312,9 +312,9 @@ def index_table(
 
     mode: `show` reads only; `create` makes `indexes`, with the list of files if there is none; `drop` removes
     them, with `files` the whole metadata table; `rebuild` makes them anew where they disagree with the table.
-    indexes: files, column_stats, bloom_filters, record_index; None: all that the table has. No other
-    process may work on the table meanwhile, and no plan may wait; queries go on. With `dry_run` nothing is
-    changed.
+    indexes: files, column_stats, bloom_filters, record_index, of versions 8 and 9 partition_stats; None: all
+    that the table has. No other process may work on the table meanwhile, and no plan may wait; queries go on.
+    With `dry_run` nothing is changed.
     Raises HoodieError.
     """
     from hoodie.services.index.run import index

@@ -307,12 +307,17 @@ def test_definitions_of_indexes_follow(copy: Callable[[str], str]) -> None:
     history = History(path, 5)
     history.step("upsert")
     ready = Table.open(path).properties.metadata_partitions
-    assert set(ready) == {"files", "bloom_filters", "record_index"}
-    assert index_definitions(Table.open(path)).keys() == {"record_index"}
+    assert set(ready) == {"files", "bloom_filters", "record_index", "column_stats", "partition_stats"}
+    assert index_definitions(Table.open(path)).keys() == {"record_index", "column_stats"}
     before = index_definitions(Table.open(path))["record_index"]
-    without = {**NO_SERVICES, "hoodie.metadata.record.index.enable": "false"}
+    without = {
+        **NO_SERVICES,
+        "hoodie.metadata.record.index.enable": "false",
+        "hoodie.metadata.index.column.stats.enable": "false",
+    }
     api.write_table(api.read_table(path, meta=False), path, options=without)
     assert not index_definitions(Table.open(path))
+    assert set(Table.open(path).properties.metadata_partitions) == {"files", "bloom_filters"}
     again = {**NO_SERVICES, "hoodie.metadata.record.index.enable": "true"}
     api.write_table(api.read_table(path, meta=False), path, options=again)
     assert index_definitions(Table.open(path)) == {"record_index": before}

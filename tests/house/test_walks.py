@@ -16,7 +16,7 @@ from tests.support.parsed import parsed
 #: walk -> files, functions, moves between files
 WALKS = {
     "UpsertOperator, to spark-submit": (29, 170, 140),
-    "upsert": (155, 945, 1910),
+    "upsert": (158, 946, 1925),
     "commit alone": (64, 284, 378),
     "filtered snapshot": (73, 463, 1322),
     "snapshot, merge-on-read": (71, 409, 960),
@@ -24,7 +24,7 @@ WALKS = {
     "clean, nothing due": (31, 145, 150),
     "compaction, merge-on-read": (140, 806, 2070),
 }
-SIZES = {"modules": 587, "lines": 99800, "long_functions": 0, "depth": 3, "imported_once": 102}
+SIZES = {"modules": 592, "lines": 102000, "long_functions": 0, "depth": 3, "imported_once": 104}
 
 
 @pytest.mark.full

@@ -104,7 +104,7 @@ def _index_differences(table: Table, metadata: MetadataTable) -> list[str]:
         for key, value in expected.items():
             if stored.get(key) != value:
                 wrong.append(f"{kept.partition.value}: {stored.get(key)} and not {value}")
-        if kept.partition is Partition.COLUMN_STATS:
+        if kept.partition == Partition.COLUMN_STATS:
             wrong += [
                 f"column_stats: {value} of a file that is not there"
                 for value in stored.values()

@@ -97,7 +97,7 @@ def _records(table: Table, instant: Instant, kept: MetadataPartition) -> Iterato
     bases = (file for file in written(metadata) if _there(table, file.partition, file.name))
     for some in footers(STORAGE, table.base_path, bases):
         yield kept.of_base_files(changed, some)
-    if kept.partition is Partition.COLUMN_STATS:
+    if kept.partition == Partition.COLUMN_STATS:
         for stat in metadata.write_stats:
             partition, name = stat.partition_path or "", _name(stat.path or "")
             if LogFileName.parse(name) and _there(table, partition, name):

@@ -16,7 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 
-from hoodie.metadata.partitions.column_ranges import ColumnRange, LogRanges, Unbounded, footer_ranges
+from hoodie.metadata.partitions.column_ranges import (
+    ColumnRange,
+    LogRanges,
+    Unbounded,
+    footer_ranges,
+    rounded,
+)
 from tests.support.properties import examples
 
 FLOATS = st.floats(width=32) | st.sampled_from([math.nan, -0.0, 0.0, math.inf, -math.inf])
@@ -135,11 +141,11 @@ def test_decimals_are_rounded_outwards_and_refused_beyond_what_records_hold() ->
     )
     for found in (footer_ranges(footer(exact, 2), ["c"])["c"], logged(exact)):
         assert found is not None
-        assert (found.low, found.high) == (Decimal("-0.123456789012346"), Decimal("0.123456789012346"))
+        outer = rounded(found)
+        assert (outer.low, outer.high) == (Decimal("-0.123456789012346"), Decimal("0.123456789012346"))
     large = pa.array([Decimal(10**15)], pa.decimal128(38, 0))
-    assert logged(large) is None
     with pytest.raises(Unbounded, match="15 digits"):
-        footer_ranges(footer(large, 1), ["c"])
+        rounded(footer_ranges(footer(large, 1), ["c"])["c"])
 
 
 def test_a_column_of_nulls_has_what_apache_hudi_says_of_it() -> None:

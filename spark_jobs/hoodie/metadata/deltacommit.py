@@ -18,6 +18,7 @@ from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import join
+from hoodie.metadata.index_definitions import hashed_parts
 from hoodie.metadata.record_schema import commit_schema
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.table import Partition
@@ -71,7 +72,9 @@ def write_deltacommit(
     with ExitStack() as stack:
         version = table.layout.version
         spools = {
-            name: stack.enter_context(RecordSpool(len(found), room, version=version))
+            name: stack.enter_context(
+                RecordSpool(len(found), room, version=version, hashed=hashed_parts(table.data, name))
+            )
             for name, found in slices.items()
         }
         fill(spools)

@@ -7,7 +7,7 @@ else. A definition says the columns, the function and the version of the format.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -15,6 +15,8 @@ from typing import Any
 
 from hoodie.errors import TableError
 from hoodie.format.names import META_FOLDER, join
+from hoodie.metadata.partitions.secondary_index import value_parts
+from hoodie.metadata.table import SECONDARY_INDEX
 from hoodie.table.handle import Table
 
 PATH = "hoodie.table.index.defs.path"
@@ -34,8 +36,18 @@ _MADE: Mapping[str, Mapping[str, Any]] = {
         "sourceFields": [],
         "indexOptions": {"isPartitioned": "false"},
         "version": V1,
-    }
+    },
+    "column_stats": {
+        "indexName": "column_stats",
+        "indexType": "column_stats",
+        "indexFunction": "column_stats",
+        "sourceFields": [],
+        "indexOptions": {},
+        "version": V1,
+    },
 }
+#: the table version from which on statistics say the types of their values
+_TYPED_SINCE = 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,22 +74,55 @@ def index_definitions(table: Table) -> dict[str, IndexDefinition]:
         return {key: _definition(key, value) for key, value in _stored(table, path).items()}
 
 
-def define_indexes(table: Table, names: Collection[str]) -> None:
-    """Define partitions of the metadata table that were made, before the properties name them as ready.
+def hashed_parts(table: Table, partition: str) -> Callable[[Any], Any] | None:
+    """What says the file group of a key of a partition of the metadata table; None: all of it."""
+    if not partition.startswith(SECONDARY_INDEX):
+        return None
+    definition = index_definitions(table).get(partition)
+    return value_parts if definition is not None and definition.version == V2 else None
+
+
+def stats_version(table: Table, definitions: Mapping[str, IndexDefinition]) -> str:
+    """That of the statistics of columns and of partitions (Apache Hudi existingIndexVersionOrDefault)."""
+    found = definitions.get("column_stats") or definitions.get("partition_stats")
+    if found is not None:
+        return found.version
+    return V1 if table.properties.version < _TYPED_SINCE else V2
+
+
+def define_indexes(table: Table, made: Mapping[str, Collection[str]]) -> None:
+    """Define partitions of the metadata table that were made, before the properties name them as ready, but
+    those that are defined. `made`: the columns of each.
 
     The list of files, bloom filters and statistics of partitions have no definitions. Raises as
     `index_definitions`.
     """
-    made = {name: _MADE[name] for name in names if name in _MADE}
-    if made:
-        path = _path(table)
-        _write(table, path, {**_stored(table, path), **made})
+    path = _path(table)
+    stored = _stored(table, path)
+    new = {name: {**_MADE[name]} for name in made if name in _MADE and name not in stored}
+    if "column_stats" in new:
+        version = V1 if table.properties.version < _TYPED_SINCE else V2
+        new["column_stats"].update(sourceFields=list(made["column_stats"]), version=version)
+    if new:
+        _write(table, path, {**stored, **new})
 
 
-def forget_indexes(table: Table, gone: Collection[str]) -> None:
-    """Take out the definitions of partitions, which the properties name no more. Raises as
-    `index_definitions`.
+def add_columns(table: Table, name: str, columns: Collection[str]) -> None:
+    """Add columns to a definition. Raises as `index_definitions`."""
+    path = _path(table)
+    stored = _stored(table, path)
+    if name in stored:
+        with _checked(path):
+            fields = list(dict.fromkeys((*(stored[name].get("sourceFields") or ()), *columns)))
+            stored[name] = {**stored[name], "sourceFields": fields}
+        _write(table, path, stored)
+
+
+def forget_indexes(table: Table, gone: Collection[str], again: Collection[str] = ()) -> None:
+    """Take out the definitions of partitions, which the properties name no more, but of those that are made
+    `again` and are not defined by the table and the settings. Raises as `index_definitions`.
     """
+    gone = {name for name in gone if name not in again or name in _MADE}
     path = _path(table)
     stored = _stored(table, path)
     left = {name: value for name, value in stored.items() if name not in gone}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,12 @@ from hoodie.format.hfile import HFileReader
 from hoodie.format.hfile_cells import CELLS
 from hoodie.format.hfile_records import KEY_FIELD, cells_of, decode_rows, field_names, schema_of
 from hoodie.metadata.partitions.bloom_filters import FILTER
-from hoodie.metadata.partitions.column_stats import STATS
+from hoodie.metadata.partitions.column_stats import STATS, TIGHT
 from hoodie.metadata.partitions.files import ALL, FILES, TYPE_OF_FILES, TYPE_OF_LIST, live_names
 from hoodie.metadata.partitions.record_index import RECORD
+from hoodie.metadata.partitions.secondary_index import SECONDARY
 from hoodie.metadata.record_schema import check_columns, is_current, whole_records
-from hoodie.metadata.table import Partition
+from hoodie.metadata.table import SECONDARY_INDEX, Partition
 
 _TYPE = "type"
 _ENTRY = pa.struct([pa.field("size", pa.int64(), False), pa.field("isDeleted", pa.bool_(), False)])
@@ -38,7 +39,13 @@ FIELDS = {
     Partition.COLUMN_STATS: STATS,
     Partition.BLOOM_FILTERS: FILTER,
     Partition.RECORD_INDEX: RECORD,
+    Partition.PARTITION_STATS: STATS,
 }
+
+
+def field_of(partition: str) -> str:
+    """The column of HoodieMetadataRecord that a partition uses; "" for one that is not written here."""
+    return SECONDARY if partition.startswith(SECONDARY_INDEX) else FIELDS.get(Partition(partition), "")
 
 
 class Changes(ABC):
@@ -118,6 +125,20 @@ class Statistics(LastRecords):
         return pc.invert(records.field("isDeleted"))
 
 
+def check_tight(cells: Iterable[pa.RecordBatch | Any], schema: str) -> None:
+    """Raises TableError for statistics of a partition in logs that Apache Hudi adds to earlier ones. It
+    writes such where there are no statistics of columns. `schema`: of the records in the cells.
+    """
+    for item in cells:
+        if isinstance(item, pa.RecordBatch):
+            records: Any = whole(decode_values(item.column(1), schema, [STATS]).column(STATS))
+            if not pc.all(pc.or_(records.field(TIGHT), records.field("isDeleted"))).as_py():
+                raise TableError(
+                    "the metadata table has statistics of a partition that widen earlier ones; remove its "
+                    "partition partition_stats (hoodie index drop --indexes partition_stats)"
+                )
+
+
 def _several() -> TableError:
     return TableError(
         "the metadata table has several statistics of one column in one file, as Apache Hudi writes "
@@ -176,7 +197,7 @@ def _base_cells(base: HFileReader | None, partition: Partition, schema: str) -> 
 def recoded(cells: pa.RecordBatch, schema_text: str, partition: Partition, schema: str) -> pa.RecordBatch:
     """Cells of another release's schema with values of `schema`."""
     there = frozenset(field_names(schema_text))
-    names = [name for name in (KEY_FIELD, _TYPE, FIELDS[partition]) if name in there]
+    names = [name for name in (KEY_FIELD, _TYPE, field_of(partition)) if name in there]
     rows = decode_rows([cells], schema_text, names)
     check_columns(rows, names)
     return cells_of(whole_records(rows, schema), schema)

@@ -10,7 +10,7 @@ import itertools
 import mmap
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import IO, Any
@@ -47,10 +47,12 @@ class RecordSpool:
         room: Room | None = None,
         in_memory: int = _IN_MEMORY,
         version: LayoutVersion = LayoutVersion.ONE,
+        hashed: Callable[[Any], Any] | None = None,
     ) -> None:
         """`groups`: the number of file groups; `room` makes the file of what is spilled; `version` is the
-        layout's, which the records are of.
+        layout's, which the records are of; `hashed`: the parts of keys that say their file groups.
         """
+        self._hashed = hashed
         self._schema = record_schema(version)
         self.file_groups = groups
         self._room = room or Room()
@@ -82,7 +84,7 @@ class RecordSpool:
                 self._file.close()
 
     def add(self, records: Records) -> None:
-        parts = list(_split(records, self.file_groups))
+        parts = list(_split(records, self.file_groups, self._hashed))
         with ThreadPoolExecutor(_THREADS if records.rows.num_rows > _FEW else 1) as pool:
             every = list(pool.map(self._cells, (rows for _, (rows, _) in parts)))
         for (number, (_, deletes)), cells in zip(parts, every, strict=True):
@@ -187,7 +189,9 @@ class RecordSpool:
             raise self._room.refused(error) from error
 
 
-def _split(records: Records, groups: int) -> Iterator[tuple[int, tuple[pa.Table, Array]]]:
+def _split(
+    records: Records, groups: int, hashed: Callable[[Any], Any] | None
+) -> Iterator[tuple[int, tuple[pa.Table, Array]]]:
     """(number of a file group, (its rows, its deletes)) of those that have any."""
     nothing: Any = pa.array([], pa.string())
     keys: Any = whole(records.rows.column(KEY_FIELD))
@@ -196,7 +200,7 @@ def _split(records: Records, groups: int) -> Iterator[tuple[int, tuple[pa.Table,
         if len(keys) or len(deletes):
             yield 0, (records.rows, deletes)
         return
-    mine, gone = _places(keys, groups), _places(deletes, groups)
+    mine, gone = (_places(hashed(item) if hashed else item, groups) for item in (keys, deletes))
     none: Ints = np.empty(0, np.int64)
     for number in sorted({*mine, *gone}):
         rows = records.rows.take(mine.get(number, none))

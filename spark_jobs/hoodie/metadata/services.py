@@ -34,7 +34,16 @@ from hoodie.format.log_data import hfile_of, read_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.deltacommit import committed
 from hoodie.metadata.instants import Own, last_compaction
-from hoodie.metadata.merging import Changes, FileNames, LastRecords, Statistics, merge, recoded
+from hoodie.metadata.merging import (
+    Changes,
+    FileNames,
+    LastRecords,
+    Statistics,
+    check_tight,
+    field_of,
+    merge,
+    recoded,
+)
 from hoodie.metadata.missing_log_blocks import check_no_lost_blocks
 from hoodie.metadata.partitions.files import FILES
 from hoodie.metadata.record_schema import is_current
@@ -232,9 +241,9 @@ def _execute_compaction(table: WrittenTable, instant: Instant, plan: CompactionP
 
 def _slices(table: WrittenTable, instant: Instant, plan: CompactionPlan) -> Iterator[FileSlice]:
     """The slices of a plan as its files are now; base files that a killed try left are deleted."""
-    listing, known = table.listing(), {partition.value for partition in Partition}
+    listing = table.listing()
     for folder in plan.partitions:
-        if folder not in known:
+        if not field_of(folder):
             raise _lacks(table, instant, folder)
         names = (BaseFileName.parse(item.name, HFILE) for item in listing.files(folder))
         left = [name for name in names if name is not None and name.instant == instant.time]
@@ -318,7 +327,7 @@ def _changes(table: WrittenTable, kind: Partition, scan: LogScan) -> tuple[Chang
         with naming(log.path):
             if block.type is BlockType.DELETE:
                 keys = read_delete_block(content).keys
-                if len(keys) and kind is Partition.FILES:
+                if len(keys) and kind == Partition.FILES:
                     raise TableError(f"{log.path} deletes records of the list of files", path=log.path)
                 found.append(keys)
                 continue
@@ -327,9 +336,11 @@ def _changes(table: WrittenTable, kind: Partition, scan: LogScan) -> tuple[Chang
                 for cells in reader.scan():
                     count += cells.num_rows
                     found.append(cells if is_current(text, schema) else recoded(cells, text, kind, schema))
-    if kind is Partition.COLUMN_STATS:
+    if kind == Partition.COLUMN_STATS:
         return Statistics(found, schema), count
-    if kind is not Partition.FILES:
+    if kind == Partition.PARTITION_STATS:
+        check_tight(found, schema)
+    if kind != Partition.FILES:
         return LastRecords(found), count
     batches = [[], *([item] for item in found if isinstance(item, pa.RecordBatch))]
     return FileNames([decode_rows(cells, schema, [KEY_FIELD, FILES]) for cells in batches], schema), count

@@ -35,8 +35,9 @@ COLUMN_STATS_ENABLE: Key[bool | None] = Key(
 COLUMN_STATS_COLUMNS = fields_key(
     "hoodie.metadata.index.column.stats.column.list",
     (),
-    "Columns with statistics, by commas; parts of structs with dots. Unset: all columns but nested ones. "
-    "Apache Hudi's queries have to be given the same list.",
+    "Columns with statistics, by commas; parts of structs with dots. Unset: all columns but nested ones, of "
+    "tables of versions 8 and 9 the first 32. Apache Hudi's queries of version 6 have to be given the same "
+    "list. Tables of versions 8 and 9 store it when the index is made, and keep it.",
     group="table",
 )
 COLUMN_STATS_GROUPS = int_key(

@@ -7,12 +7,11 @@ are indexes; a slice is an HFile, and log files with HFiles in their blocks.
 from __future__ import annotations
 
 import contextlib
-import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import pyarrow as pa
 
@@ -47,17 +46,26 @@ _SMALL_BASE = 1 << 20
 _Content: TypeAlias = "tuple[Entry, bytes]"
 
 
-class Partition(str, enum.Enum):
-    """Indexes that are read and written, by the folders of the metadata table."""
+class Partition(str):
+    """A partition of the metadata table that is read and written, by the name of its folder."""
 
-    FILES = "files"
-    COLUMN_STATS = "column_stats"
-    BLOOM_FILTERS = "bloom_filters"
-    RECORD_INDEX = "record_index"
+    FILES: ClassVar[Partition]
+    COLUMN_STATS: ClassVar[Partition]
+    BLOOM_FILTERS: ClassVar[Partition]
+    RECORD_INDEX: ClassVar[Partition]
+    PARTITION_STATS: ClassVar[Partition]
+
+    @property
+    def value(self) -> str:
+        return str(self)
 
 
-#: indexes of versions 8 and 9 that are only read (format.md 15.12); of the last two there may be several
-PARTITION_STATS = "partition_stats"
+Partition.FILES = Partition("files")
+Partition.COLUMN_STATS = Partition("column_stats")
+Partition.BLOOM_FILTERS = Partition("bloom_filters")
+Partition.RECORD_INDEX = Partition("record_index")
+Partition.PARTITION_STATS = Partition("partition_stats")
+#: indexes of versions 8 and 9 (format.md 15.12), of which there may be several
 SECONDARY_INDEX, EXPRESSION_INDEX = "secondary_index_", "expr_index_"
 
 
@@ -294,6 +302,9 @@ def _written(timeline: Timeline, storage: Storage) -> dict[str, frozenset[str]]:
     last = timeline.last_commit
     if last is None:
         return {}
+    if last.completion is not None:  # a partition that was made anew has an earlier instant in layout two
+        commits = frozenset(timeline.commits())
+        last = [item for item in timeline.by_completion() if item in commits][-1]
     stats = timeline.commit(last, storage).partition_to_write_stats
     return {
         partition: frozenset(stat.file_name for stat in group if stat.path)

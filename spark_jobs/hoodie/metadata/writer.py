@@ -35,6 +35,7 @@ from hoodie.format.log_block import BlockType, HeaderKey, encode_block
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.deltacommit import Fill, committed, write_deltacommit
+from hoodie.metadata.index_definitions import hashed_parts
 from hoodie.metadata.instants import is_making
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.rollback import finish_rollbacks, roll_back, roll_back_pending
@@ -108,7 +109,9 @@ def make_partitions(
     with ExitStack() as stack:
         version = table.data.layout.version
         spools = {
-            name: stack.enter_context(RecordSpool(count, room, version=version))
+            name: stack.enter_context(
+                RecordSpool(count, room, version=version, hashed=hashed_parts(table.data, name))
+            )
             for name, count in groups.items()
         }
         fill(spools)
@@ -125,7 +128,7 @@ def make_filled(table: WrittenTable, upto: InstantTime, partitions: Mapping[Part
         properties.create(table.storage, table.base_path, texts)
         table.read_properties()
     _forget_killed(table)
-    for partition in sorted(partitions, key=lambda item: item is not Partition.FILES):
+    for partition in sorted(partitions, key=lambda item: item != Partition.FILES):
         _make(table, upto, partition, partitions[partition])
 
 

@@ -18,7 +18,7 @@ from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import HFILE, LogFileName, join
 from hoodie.metadata.instants import Instants, Own, instants_of, is_indexing
 from hoodie.metadata.record_schema import record_schema
-from hoodie.metadata.table import Partition
+from hoodie.metadata.table import SECONDARY_INDEX, Partition
 from hoodie.storage import Output
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
@@ -41,12 +41,21 @@ _PREFIXES: Mapping[Partition, str] = {
     Partition.COLUMN_STATS: "col-stats-",
     Partition.BLOOM_FILTERS: "bloom-filters-",
     Partition.RECORD_INDEX: "record-index-",
+    Partition.PARTITION_STATS: "partition-stats-",
 }
 
 
 def group_id(partition: Partition, number: int) -> str:
     """The file id of a file group of a partition."""
-    return f"{_PREFIXES[partition]}{number:04d}-0"
+    return f"{_prefix(partition)}{number:04d}-0"
+
+
+def _prefix(partition: str) -> str:
+    """With which the file ids of a partition begin; "" of one that is not written here."""
+    found = _PREFIXES.get(Partition(partition), "")
+    if not found and partition.startswith(SECONDARY_INDEX):
+        return f"secondary-index-{partition[len(SECONDARY_INDEX) :].replace('_', '-')}-"
+    return found
 
 
 class WrittenTable(Table):
@@ -70,7 +79,8 @@ class WrittenTable(Table):
     def partitions(self) -> list[Partition]:
         """Those that readers may use."""
         names = frozenset(self.data.properties.metadata_partitions)
-        return [partition for partition in Partition if partition.value in names]
+        ordered = sorted(names, key=lambda name: (name != Partition.FILES, name))
+        return [Partition(name) for name in ordered if _prefix(name)]
 
     def data_timeline(self) -> Timeline:
         """That of the table as it is now; its handle keeps what it has listed."""
@@ -98,7 +108,7 @@ class WrittenTable(Table):
     def groups(self, partition: Partition, view: TimelineView, listing: FileListing) -> list[list[FileSlice]]:
         """The slices of each file group, newest first; groups in the order of their numbers."""
         found = file_slices(view, listing.files, partition.value, HFILE)
-        wanted = [found[file_id] for file_id in sorted(found) if file_id.startswith(_PREFIXES[partition])]
+        wanted = [found[file_id] for file_id in sorted(found) if file_id.startswith(_prefix(partition))]
         if not wanted:
             raise TableError(
                 f"partition {partition.value} of the metadata table {self.base_path} has no file groups; "

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from hoodie.config.key import Config
 from hoodie.format.base_file import BaseFileReader
-from hoodie.metadata.table import PARTITION_STATS as STATS_OF_PARTITIONS
+from hoodie.metadata.table import Partition
 from hoodie.read.binding import Predicate
 from hoodie.read.pruning import asks_files, row_groups
 from hoodie.read.query import Query
@@ -119,7 +119,7 @@ def explain(
 
 
 def _uses_partition_stats(view: TableView) -> bool:
-    return any(use.index == STATS_OF_PARTITIONS and use.used for use in view.indexes)
+    return any(use.index == Partition.PARTITION_STATS and use.used for use in view.indexes)
 
 
 def _step(name: str, before: Collection[FileSlice], left: Collection[FileSlice] = ()) -> ReadStep:

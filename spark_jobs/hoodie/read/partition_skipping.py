@@ -24,7 +24,7 @@ from hoodie.merge import keeps_values
 from hoodie.metadata.partitions.column_stats import ColumnStats
 from hoodie.metadata.partitions.partition_stats import partition_stats
 from hoodie.metadata.queries import MetadataTableUnavailable, ignored, using
-from hoodie.metadata.table import PARTITION_STATS, MetadataTable
+from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.read.bounds import Bounds, may_be_true
 from hoodie.read.column_bounds import known_types, partition_bounds
 from hoodie.read.log_merger import table_merger
@@ -55,7 +55,7 @@ class PartitionSkipping:
 
     def left(self, partitions: Sequence[str]) -> tuple[list[str], tuple[IndexUse, ...]]:
         """(the partitions that may have rows of the answer, what became of the index, if there is one)"""
-        if PARTITION_STATS not in self.table.properties.metadata_partitions:
+        if Partition.PARTITION_STATS not in self.table.properties.metadata_partitions:
             return list(partitions), ()
         why, kept = self._why_not(), list(partitions)
         if self.metadata is not None and not why:
@@ -64,9 +64,9 @@ class PartitionSkipping:
                 if len(kept) < len(partitions) and _overtaken(self.table):
                     why, kept = "a write was completed after one that was requested later", list(partitions)
             except MetadataTableUnavailable as error:
-                ignored(self.table, f"{error}; its {PARTITION_STATS} rule nothing out")
+                ignored(self.table, f"{error}; its {Partition.PARTITION_STATS} rule nothing out")
                 why = str(error)
-        return kept, (IndexUse(PARTITION_STATS, used=not why, reason=why),)
+        return kept, (IndexUse(Partition.PARTITION_STATS, used=not why, reason=why),)
 
     def _why_not(self) -> str:
         props = self.table.properties

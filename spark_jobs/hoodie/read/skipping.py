@@ -29,7 +29,6 @@ from hoodie.metadata.partitions.secondary_index import record_keys
 from hoodie.metadata.queries import MetadataTableUnavailable, ignored, using
 from hoodie.metadata.table import (
     EXPRESSION_INDEX,
-    PARTITION_STATS,
     SECONDARY_INDEX,
     MetadataTable,
     Partition,
@@ -117,7 +116,7 @@ class Skipping:
 
     def _indexes(self) -> list[str]:
         """In the order in which they are asked; those that are not known last."""
-        others = frozenset((Partition.FILES.value, PARTITION_STATS))
+        others = frozenset((Partition.FILES.value, Partition.PARTITION_STATS))
         there = sorted(frozenset(self.table.properties.metadata_partitions) - others)
         order = [Partition.COLUMN_STATS.value, EXPRESSION_INDEX, *_NAMES, SECONDARY_INDEX]
 

@@ -33,7 +33,7 @@ from tests.unit.write.support import Templates, listing
 
 STORAGE = LocalStorage()
 #: those that are kept, but for the list of files
-OTHERS = [kept.partition.value for kept in ALL_PARTITIONS if kept.partition is not Partition.FILES]
+OTHERS = [kept.partition.value for kept in ALL_PARTITIONS if kept.partition != Partition.FILES]
 
 
 def named(path: Path) -> set[str]:

@@ -74,6 +74,7 @@ BYTES, STRING, DATE, DECIMAL = "BytesWrapper", "StringWrapper", "DateWrapper", "
 FLOATING = frozenset({FLOAT, DOUBLE})
 #: of DecimalWrapper
 _DIGITS, _SCALE = 30, 15
+_EXACT = Context(prec=100)
 #: characters and bytes of bounds; longer ones are cut
 _LONGEST = 1024
 
@@ -85,7 +86,8 @@ class Unbounded(HoodieError):
 @dataclass(frozen=True)
 class ColumnRange:
     """Of one column in one file. `kind` is the name of the wrapper of `low` and `high`, "" where there are
-    none: then all values are null. `values` counts nulls, too; sizes are bytes, in a Parquet file alone.
+    none: then all values are null. Those of decimals are exact. `values` counts nulls, too; sizes are bytes,
+    in a Parquet file alone.
     """
 
     column: str
@@ -134,8 +136,7 @@ class ColumnRange:
 def bounded(column: str, kind: str, low: Any, high: Any, scale: int = 0) -> ColumnRange:
     """Bounds as they may be written; `low` and `high` of DECIMAL are unscaled. Raises Unbounded."""
     if kind == DECIMAL:
-        low = _rounded(column, low, scale, ROUND_FLOOR)
-        high = _rounded(column, high, scale, ROUND_CEILING)
+        low, high = (Decimal(end).scaleb(-scale, _EXACT) for end in (low, high))
     elif kind in FLOATING:
         low, high = (-0.0 if low == 0 else low), (0.0 if high == 0 else high)
     elif kind == STRING and max(len(low), len(high)) > _LONGEST:
@@ -154,11 +155,16 @@ def join_all(ranges: Iterable[ColumnRange]) -> dict[str, ColumnRange]:
     return found
 
 
-def _rounded(column: str, unscaled: int, scale: int, rounding: str) -> Decimal:
-    """With DecimalWrapper's scale."""
-    exact = Context(prec=100)
-    value = Decimal(unscaled).scaleb(-scale, exact)
-    found = value.quantize(Decimal(1).scaleb(-_SCALE, exact), rounding, exact)
+def rounded(found: ColumnRange) -> ColumnRange:
+    """Decimals with DecimalWrapper's scale, the range not narrower. Raises Unbounded."""
+    if found.kind != DECIMAL:
+        return found
+    low, high = ((found.low, ROUND_FLOOR), (found.high, ROUND_CEILING))
+    return replace(found, low=_rounded(found.column, *low), high=_rounded(found.column, *high))
+
+
+def _rounded(column: str, value: Decimal, rounding: str) -> Decimal:
+    found = value.quantize(Decimal(1).scaleb(-_SCALE, _EXACT), rounding, _EXACT)
     if abs(found) >= Decimal(10) ** (_DIGITS - _SCALE):
         raise Unbounded(
             f"column {column!r} has a decimal of more than {_DIGITS - _SCALE} digits before the point"
@@ -282,9 +288,6 @@ def _value(kind: str, column: Any, raw: Any) -> Any:
     if not kind:
         raise Unbounded(f"column {column.path!r} has values of type {column.physical_type}")
     return raw
-
-
-_EXACT = Context(prec=100)
 
 
 class LogRanges:

@@ -6,19 +6,23 @@ A record has the statistics of one column in one file.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import whole
+from hoodie.config.versions import LayoutVersion
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.metadata.keys import column_key, file_key
 from hoodie.metadata.partitions import Records
-from hoodie.metadata.partitions.column_ranges import ColumnRange
-from hoodie.metadata.record_schema import column_type
+from hoodie.metadata.partitions.column_ranges import ColumnRange, Unbounded, rounded
+from hoodie.metadata.partitions.value_types import value_type, wrapped
+from hoodie.metadata.record_schema import column_type, record_schema
 from hoodie.metadata.table import MetadataTable, Partition
 
 STATS = "ColumnStatsMetadata"
@@ -27,61 +31,99 @@ STATS = "ColumnStatsMetadata"
 MARK, TRUE_BOUNDS = "_hoodie_commit_seqno", "bounds"
 _TYPE = 3
 _VALUE_TYPE, _DECIMAL = "valueType", 10
-_TIGHT = "isTightBound"
+TIGHT = "isTightBound"
 _PRECISION_AND_SCALE = re.compile(r"\d{1,2},\s*(\d{1,2})", re.ASCII)
 
 
 @dataclass(frozen=True)
 class FileRanges:
-    """Of one file; the columns that it lacks are null in all of its rows."""
+    """Of one file; the columns that it lacks are null in all of its rows. `types`: of its columns."""
 
     partition: str
     name: str
     ranges: Collection[ColumnRange]
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
 
 
-def stats_records(files: Iterable[FileRanges]) -> Records:
-    found = [(item, one) for item in files for one in item.ranges]
-    values = [
-        {
-            "fileName": item.name,
-            "columnName": one.column,
-            "minValue": _wrapped(one.kind, one.low),
-            "maxValue": _wrapped(one.kind, one.high),
-            "valueCount": one.values,
-            "nullCount": one.nulls,
-            "totalSize": one.size,
-            "totalUncompressedSize": one.uncompressed,
+@dataclass(frozen=True)
+class Form:
+    """How statistics are written: by the timeline's layout, and `typed` by version 2 of the index."""
+
+    layout: LayoutVersion = LayoutVersion.ONE
+    typed: bool = False
+
+    @property
+    def type(self) -> pa.DataType:
+        """Of the column of the records."""
+        return column_type(STATS, record_schema(self.layout))
+
+    def written(self, name: str, one: ColumnRange, kind: pa.DataType | None, tight: bool) -> dict[str, Any]:
+        """HoodieMetadataColumnStats of a column of type `kind`. Raises Unbounded for decimals that version 1
+        has no place for.
+        """
+        found = one if self.typed else rounded(one)
+        wrap = partial(wrapped, kind=kind) if self.typed else _wrapped
+        later = {TIGHT: tight, _VALUE_TYPE: value_type(kind) if self.typed else None}
+        return {
+            "fileName": name,
+            "columnName": found.column,
+            "minValue": wrap(found.kind, found.low),
+            "maxValue": wrap(found.kind, found.high),
+            "valueCount": found.values,
+            "nullCount": found.nulls,
+            "totalSize": found.size,
+            "totalUncompressedSize": found.uncompressed,
             "isDeleted": False,
+            **(later if self.layout is not LayoutVersion.ONE else {}),
         }
-        for item, one in found
-    ]
-    return _records([(item.partition, item.name, one.column) for item, one in found], values, TRUE_BOUNDS)
 
 
-def deleted_stats(files: Iterable[tuple[str, str]], columns: Sequence[str]) -> Records:
+FORM_ONE = Form()
+
+
+def stats_records(files: Iterable[FileRanges], form: Form = FORM_ONE) -> Records:
+    """Without files of which a column has no bounds that can be written."""
+    names, values = list[tuple[str, str, str]](), list[dict[str, Any]]()
+    for item in files:
+        with suppress(Unbounded):
+            made = [
+                form.written(item.name, one, item.types.get(one.column), tight=False) for one in item.ranges
+            ]
+            values += made
+            names += [(item.partition, item.name, one.column) for one in item.ranges]
+    return _records(names, values, TRUE_BOUNDS, form)
+
+
+def deleted_stats(files: Iterable[tuple[str, str]], columns: Sequence[str], form: Form = FORM_ONE) -> Records:
     """Of files that are gone: (partition path, name)."""
     found = [(partition, name, column) for partition, name in files for column in columns]
+    if form.layout is not LayoutVersion.ONE:
+        return replace(_records([], [], None, form), deletes=pa.array(_keys(found), pa.string()))
     unknown = dict.fromkeys(["valueCount", "nullCount", "totalSize", "totalUncompressedSize"], -1)
     values = [
         {"fileName": name, "columnName": column, **unknown, "isDeleted": True} for _, name, column in found
     ]
-    return _records(found, values, None)
+    return _records(found, values, None, form)
 
 
 def _wrapped(kind: str, value: Any) -> dict[str, Any] | None:
     return {kind: {"value": value}} if kind else None
 
 
+def _keys(names: Iterable[tuple[str, str, str]]) -> list[str]:
+    """Of (partition path, name of a file, column)."""
+    return [column_key(column) + file_key(partition, name) for partition, name, column in names]
+
+
 def _records(
-    names: Sequence[tuple[str, str, str]], values: Sequence[dict[str, Any]], mark: str | None
+    names: Sequence[tuple[str, str, str]], values: Sequence[dict[str, Any]], mark: str | None, form: Form
 ) -> Records:
-    keys = [column_key(column) + file_key(partition, name) for partition, name, column in names]
+    keys = _keys(names)
     columns = {
         KEY_FIELD: pa.array(keys, pa.string()),
         "type": pa.array([_TYPE] * len(keys), pa.int32()),
         MARK: pa.array([mark] * len(keys), pa.string()),
-        STATS: pa.array(values, column_type(STATS)),
+        STATS: pa.array(values, form.type),
     }
     return Records(pa.table(columns))
 
@@ -152,7 +194,7 @@ def decoded(
     low_kinds, lows = _values(records.field("minValue"))
     high_kinds, highs = _values(records.field("maxValue"))
     plain = [records.field(name).to_pylist() for name in _PLAIN]
-    scales, tight = _scales(records), _flags(records, _TIGHT)
+    scales, tight = _scales(records), _flags(records, TIGHT)
     for place, (name, column, values, nulls, size, deleted) in enumerate(zip(*plain, strict=True)):
         kind = low_kinds[place]
         low, high = (lows[place], highs[place]) if kind == high_kinds[place] else (None, None)
@@ -197,12 +239,12 @@ def _scales(records: Any) -> list[int | None]:
 def _values(union: Any) -> tuple[list[str], list[Any]]:
     """(name of the type of each value, "" for null; the values)"""
     kinds, values = [""] * len(union), [None] * len(union)
-    for field in union.type:
-        branch = union.field(field.name)
-        if pa.types.is_struct(field.type) and field.type.get_field_index("value") >= 0:
+    for item in union.type:
+        branch = union.field(item.name)
+        if pa.types.is_struct(item.type) and item.type.get_field_index("value") >= 0:
             places = np.flatnonzero(np.asarray(branch.is_valid()))
             for place, value in zip(
                 places.tolist(), branch.field("value").take(pa.array(places)).to_pylist(), strict=True
             ):
-                kinds[place], values[place] = field.name, value
+                kinds[place], values[place] = item.name, value
     return kinds, values

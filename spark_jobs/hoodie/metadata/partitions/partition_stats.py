@@ -1,14 +1,16 @@
-"""The partition `partition_stats` of the metadata table (format.md 15.12): its look-up.
+"""The partition `partition_stats` of the metadata table (format.md 15.12): its records and its look-up.
 
 A record has the statistics of one column in all files of a partition. Apache Hudi 1.2.0
 (HoodieMetadataWriteUtils.convertMetadataToPartitionStatRecords) makes it of the latest file slices at each
 commit, base files and logs, and marks it as tight: it has no part of earlier records. A record without the
 mark widens those before it. Files that lack statistics of a column have no part in a record.
+Its queries leave out partitions without records where others have some (PartitionStatsIndexSupport).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -16,11 +18,40 @@ import pyarrow as pa
 from hoodie.codec.arrays import whole
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.metadata.keys import column_key, partition_key
-from hoodie.metadata.partitions.column_stats import MARK, STATS, ColumnStats, decoded
-from hoodie.metadata.table import PARTITION_STATS, MetadataTable
+from hoodie.metadata.partitions import Records
+from hoodie.metadata.partitions.column_ranges import ColumnRange
+from hoodie.metadata.partitions.column_stats import MARK, STATS, ColumnStats, Form, decoded
+from hoodie.metadata.table import MetadataTable, Partition
 
+_TYPE = 6
 #: (partition path, column)
 Place: TypeAlias = tuple[str, str]
+
+
+def partition_records(
+    ranges: Mapping[str, Mapping[str, ColumnRange]], types: Mapping[str, pa.DataType], form: Form
+) -> Records:
+    """The ranges of columns by partition. Raises Unbounded as `Form.written`."""
+    places = [(path, column) for path, of_columns in ranges.items() for column in of_columns]
+    values = [
+        form.written(path, ranges[path][column], types.get(column), tight=True) for path, column in places
+    ]
+    columns = {
+        KEY_FIELD: pa.array(_keys(places), pa.string()),
+        "type": pa.array([_TYPE] * len(places), pa.int32()),
+        STATS: pa.array(values, form.type),
+    }
+    return Records(pa.table(columns))
+
+
+def deleted_partitions(paths: Collection[str], columns: Collection[str], form: Form) -> Records:
+    """Of partitions without files."""
+    keys = pa.array(_keys((path, column) for path in paths for column in columns), pa.string())
+    return replace(partition_records({}, {}, form), deletes=keys)
+
+
+def _keys(places: Iterable[Place]) -> list[str]:
+    return [column_key(column) + partition_key(path) for path, column in places]
 
 
 def partition_stats(
@@ -33,7 +64,9 @@ def partition_stats(
         column_key(column) + partition_key(path): (path, column) for column in columns for path in partitions
     }
     found: dict[Place, list[ColumnStats]] = {}
-    for rows in metadata.look_up(PARTITION_STATS, pa.array(list(of_key), pa.string()), [STATS, MARK]):
+    for rows in metadata.look_up(
+        Partition.PARTITION_STATS, pa.array(list(of_key), pa.string()), [STATS, MARK]
+    ):
         keys: Any = whole(rows.column(KEY_FIELD)).to_pylist()
         marks: Any = whole(rows.column(MARK)).to_pylist()
         for key, (path, column, deleted, stats) in zip(

@@ -52,19 +52,14 @@ def differing(partition: Partition, truth: Any, said: Any) -> Iterable[int]:
     """The places of those of the stored records `said` by which a file is left out, or a record looked for,
     wrongly. `truth` has the records of the same keys, in the same order.
     """
-    compare = {
-        Partition.COLUMN_STATS: _wrong_stats,
-        Partition.BLOOM_FILTERS: _wrong_filters,
-        Partition.RECORD_INDEX: _wrong_places,
-    }[partition]
-    return compare(truth, said)
+    return _COMPARED[partition](truth, said)
 
 
 def described(partition: Partition, key: Any, truth: Any, said: Any = None) -> str:
     """What a record is of, and which place is stored instead. Each is an array of one."""
-    if partition is Partition.COLUMN_STATS:
+    if partition == Partition.COLUMN_STATS:
         return f"column {truth.field('columnName')[0]} of {truth.field('fileName')[0]}"
-    if partition is Partition.RECORD_INDEX and said is not None:
+    if partition == Partition.RECORD_INDEX and said is not None:
         home, away = (item.field("partitionName")[0].as_py() or "." for item in (truth, said))
         return f"a key in {home} {file_ids(truth)[0]} is said to be in {away} {file_ids(said)[0]}"
     return f"key {key[0].as_py()!r}"
@@ -91,6 +86,14 @@ def _wrong_stats(truth: Any, said: Any) -> Iterable[int]:
     for place, ((_, _, _, right), (_, _, deleted, stored)) in enumerate(pairs):
         if deleted or _narrower(stored, right):
             yield place
+
+
+_COMPARED = {
+    Partition.COLUMN_STATS: _wrong_stats,
+    Partition.PARTITION_STATS: _wrong_stats,
+    Partition.BLOOM_FILTERS: _wrong_filters,
+    Partition.RECORD_INDEX: _wrong_places,
+}
 
 
 def _narrower(stored: ColumnStats, right: ColumnStats) -> bool:
@@ -165,14 +168,14 @@ def _compare_indexes(
 ) -> Iterator[Disagreement]:
     """Each base file is read as far as the index needs it."""
     for kept in partitions_of(metadata.partitions):
-        if kept.partition is not Partition.FILES:
+        if kept.partition in _COMPARED:
             counts = _Counts(kept.partition)
             asked = config
-            if kept.partition is Partition.COLUMN_STATS:
+            if kept.partition == Partition.COLUMN_STATS:
                 asked = _with_indexed_columns(table, metadata, config)
             for records in initial_records(table, asked, kept, files):
                 counts.add(metadata, records.rows)
-            if kept.partition is Partition.RECORD_INDEX:
+            if kept.partition == Partition.RECORD_INDEX:
                 counts.stored = _live(metadata, kept.partition)
             yield from counts.found()
 

@@ -49,7 +49,7 @@ from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.participants.metadata import MetadataPartition
 from hoodie.write.participants.metadata.async_indexer import AsyncIndexer
 from hoodie.write.participants.metadata.initialization import drop_partitions, make_partitions
-from hoodie.write.participants.metadata.registry import ALL_PARTITIONS, ASKED_TO_GO, partitions_of
+from hoodie.write.participants.metadata.registry import ALL_PARTITIONS, ASKED_TO_GO, made_of, partitions_of
 from hoodie.write.participants.metadata_table import begin_rebuild, drop_metadata_table, finish_rebuild
 from hoodie.write.transaction import Transaction
 
@@ -83,7 +83,7 @@ def pending_plans(target: ServiceTable) -> dict[Instant, IndexPlan]:
     """
     plans, under_way = index_plans(target.table), indexes_under_way(target.table)
     for instant, plan in plans.items():
-        known = [kept.partition.value for kept in partitions_of(plan.indexes)]
+        known = [kept.partition.value for kept in partitions_of(plan.indexes) if kept.beside_writers]
         other = [name for name in plan.indexes if name not in known]
         if other:
             raise ConfigError(
@@ -257,6 +257,7 @@ def _work(target: ServiceTable, request: IndexRequest) -> _Work:
     if _FILES in chosen:  # the others are nothing without it
         chosen = list(there)
     if mode == DROP:
+        chosen = [*chosen, *(name for name in there if name not in chosen and made_of(name) in chosen)]
         named = f"no index {', '.join(unknown)}" if unknown else "no index"
         return _Work(drop=tuple(chosen), reason="" if chosen else f"the table has {named}")
     if unknown:
@@ -336,6 +337,8 @@ def _check_setting(target: ServiceTable, mode: str, names: Sequence[str]) -> Non
         why = kept.unfollowed(target.table, target.config)
         if kept.asked(target.config) is False:
             why = ASKED_TO_GO
+        if mode == SCHEDULE and not kept.beside_writers:
+            why = "it can't be made beside writers; use create"
         if why:
             name = kept.partition.value
             raise ConfigError(f"index {name} of {target.base_path} would not be kept: {why}", indexes=name)

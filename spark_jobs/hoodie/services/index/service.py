@@ -29,7 +29,8 @@ class IndexRequest(Request):
     )
     indexes: str | None = asked(
         None,
-        doc="names: files, column_stats, bloom_filters, record_index (default: all that the table has)",
+        doc="names: files, column_stats, bloom_filters, record_index, partition_stats (default: all that the "
+        "table has)",
         metavar="A,B",
     )
 

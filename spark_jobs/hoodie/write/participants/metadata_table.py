@@ -39,7 +39,7 @@ from hoodie.timeline.models.clean import CleanMetadata
 from hoodie.timeline.models.indexing import IndexMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.models.savepoint import SavepointMetadata
-from hoodie.write.participants.metadata import Changed, MetadataPartition
+from hoodie.write.participants.metadata import CannotFollow, Changed, MetadataPartition
 from hoodie.write.participants.metadata.footers import written
 from hoodie.write.participants.metadata.initialization import (
     drop_partitions,
@@ -52,6 +52,7 @@ from hoodie.write.participants.metadata.registry import (
     asks_for_index,
     begun_partitions,
     due_to_go,
+    made_of,
     named,
     partitions_of,
     to_make,
@@ -87,13 +88,36 @@ def finish_rebuild(table: Table, config: Config, progress: ProgressCallback) -> 
         and kept.asked(config) is not False
         and not kept.unfollowed(table, config)
     ]
-    if wanted and (_FILES in ready or wanted[0].partition is Partition.FILES):
-        make_partitions(table, config, wanted, progress)
+    if wanted and (_FILES in ready or wanted[0].partition == Partition.FILES):
+        _make_those_followed(table, config, wanted, progress)
     left = ",".join(sorted(indexes_under_way(table)))
     done = {properties.METADATA_PARTITIONS_INFLIGHT: left or None}
     properties.update(table.storage, table.base_path, done)
     table.reopen()
     return True
+
+
+def _with_those_of(table: Table, error: CannotFollow) -> dict[str, str]:
+    """What goes with an index that can't be kept, each with the reason."""
+    ready, lost = table.properties.metadata_partitions, error.partition.value
+    return {name: error.why for name in (lost, *ready) if lost in (name, made_of(name))}
+
+
+def _make_those_followed(
+    table: Table, config: Config, wanted: list[MetadataPartition], progress: ProgressCallback
+) -> None:
+    try:
+        make_partitions(table, config, wanted, progress)
+    except CannotFollow as error:
+        progress("metadata", f"{error}; it is not made again")
+        there = table.read_properties().metadata_partitions
+        gone = (error.partition, *there)
+        left = [
+            kept
+            for kept in wanted
+            if kept.partition.value not in gone and made_of(kept.partition) != error.partition
+        ]
+        _make_those_followed(table, config, left, progress)
 
 
 _KEYS = (properties.METADATA_PARTITIONS, properties.METADATA_PARTITIONS_INFLIGHT)
@@ -218,6 +242,9 @@ class MetadataTableUpdate(MetadataTableParticipant):
             return
         try:
             self._prepare(commit)
+        except CannotFollow as error:
+            self._drop(commit.table, _with_those_of(commit.table, error))
+            self.prepare(commit)
         except TableError as error:
             self._restart(commit.table, error.message)
 
@@ -346,11 +373,11 @@ def _fill(
     found: Mapping[MetadataPartition, Iterable[Records]],
     spools: Mapping[Partition, RecordSpool],
 ) -> None:
+    if isinstance(changed.commit.metadata, CommitMetadata):
+        fill_from_footers(changed, found, written(changed.commit.metadata), spools)
     for kept, given in found.items():
         for records in prefetch(iter(given)):
             spools[kept.partition].add(records)
-    if isinstance(changed.commit.metadata, CommitMetadata):
-        fill_from_footers(changed, found, written(changed.commit.metadata), spools)
 
 
 def _deleted(data: Table, commit: Commit) -> dict[str, set[str]]:

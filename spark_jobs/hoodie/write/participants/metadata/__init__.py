@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from hoodie.config.key import Config
 from hoodie.engine.spool import Room
+from hoodie.errors import HoodieError
+from hoodie.metadata.index_definitions import IndexDefinition, index_definitions
 from hoodie.metadata.partitions import Records
+from hoodie.metadata.partitions.column_ranges import ColumnRange
 from hoodie.metadata.table import Partition
 from hoodie.read.settings import SPILL_PATH
 from hoodie.read.spill import spill_error
@@ -23,6 +26,18 @@ from hoodie.table.table_schema import TableSchema
 from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata
 from hoodie.timeline.time import InstantTime
 from hoodie.write.participants.metadata.footers import BaseFooter, Files
+
+
+class CannotFollow(HoodieError):
+    """A partition of the metadata table can't be kept up to date: `why`."""
+
+    def __init__(self, partition: Partition, why: str) -> None:
+        super().__init__(f"the index {partition.value} can't be kept: {why}", index=partition.value)
+        self.partition = partition
+        self.why = why
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.partition, self.why)
 
 
 def schema_of(table: Table) -> str | None:
@@ -39,11 +54,18 @@ class Making:
     data: Table
     config: Config
     instant: InstantTime
+    #: of columns of new files, by (partition path, name)
+    ranges: dict[tuple[str, str], Sequence[ColumnRange]] = field(default_factory=dict, compare=False)
 
     @cached_property
     def schema(self) -> str | None:
         """The table's Avro schema, maybe without meta columns; None where nothing was written yet."""
         return schema_of(self.data)
+
+    @cached_property
+    def definitions(self) -> Mapping[str, IndexDefinition]:
+        """Of the table's indexes, which layout one has none of."""
+        return index_definitions(self.data) if self.data.layout.has_completion_time else {}
 
     @property
     def room(self) -> Room:
@@ -67,6 +89,11 @@ class Changed(Making):
             return self.commit.metadata.extra_metadata.get(SCHEMA_KEY)
         return schema_of(self.data)
 
+    @cached_property
+    def previous_schema(self) -> str | None:
+        """That of the commits before."""
+        return schema_of(self.data)
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -87,9 +114,11 @@ class Moment:
 class MetadataPartition(ABC):
     """One for all tables: it holds nothing."""
 
-    partition: ClassVar[Partition]
+    partition: Partition
     #: are there records of `of_base_files`
     reads_footers: ClassVar[bool] = False
+    #: may it be made while writers run, by `caught_up`
+    beside_writers: ClassVar[bool] = True
 
     @abstractmethod
     def asked(self, config: Config) -> bool | None:
@@ -100,6 +129,10 @@ class MetadataPartition(ABC):
     def unfollowed(self, data: Table, config: Config) -> str:
         """Why it can't be kept for the table, so that it is dropped; "" where it can. Asked at each write."""
         return ""
+
+    def columns(self, making: Making) -> Collection[str]:
+        """Those that the definition of a new index names."""
+        return ()
 
     @abstractmethod
     def file_groups(self, making: Making, files: Files) -> int:

@@ -40,7 +40,7 @@ class AsyncIndexer:
     def __init__(self, table: Table, config: Config, wanted: Sequence[MetadataPartition]) -> None:
         self._table = table
         self._config = config
-        self._wanted = [kept for kept in wanted if kept.partition is not Partition.FILES]
+        self._wanted = [kept for kept in wanted if kept.partition != Partition.FILES]
         self._spools: dict[Partition, RecordSpool] = {}
         self._stack = ExitStack()
         self._then: Moment | None = None
@@ -92,7 +92,8 @@ class AsyncIndexer:
             spools = {Partition.FILES: spool, **spools}
         if spools:
             MetadataWriter.make_filled(now.making.data, now.making.instant, spools)
-            name_ready(self._table, spools, now.making.instant)
+            made = [FilesPartition()] if Partition.FILES in spools else []
+            name_ready(self._table, [*made, *wanted], now.making)
         return now.making.instant
 
     @contextmanager

@@ -30,7 +30,6 @@ from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.time import InstantTime
 from hoodie.write.participants.metadata import Making, MetadataPartition
 from hoodie.write.participants.metadata.footers import DataFile, Files, footers, listed
 
@@ -42,7 +41,7 @@ def make_partitions(
 ) -> None:
     """Make partitions that are not there. The list of files comes first: other makings read it."""
     making = making_now(table, config)
-    rest = [kept for kept in wanted if kept.partition is not Partition.FILES]
+    rest = [kept for kept in wanted if kept.partition != Partition.FILES]
     if len(rest) < len(wanted):
         listing = table.listing()
         partitions = listing.partitions()
@@ -63,10 +62,10 @@ def make_partitions(
 def initial_records(table: Table, config: Config, kept: MetadataPartition, files: Files) -> Iterable[Records]:
     """The records that a partition would begin with, a chunk at a time."""
     making = making_now(table, config)
-    yield from kept.initial(making, files)
     if kept.reads_footers:
         for some in footers(table.storage, table.base_path, listed(files)):
             yield kept.of_base_files(making, some)
+    yield from kept.initial(making, files)
 
 
 def drop_partitions(table: Table, gone: Collection[str]) -> None:
@@ -87,7 +86,8 @@ def take_out(table: Table, gone: Collection[str], begun: Collection[str]) -> Non
     }
     properties.update(table.storage, table.base_path, changes)
     if table.layout.has_completion_time:
-        forget_indexes(table, {*table.properties.metadata_partitions} if _FILES in gone else gone)
+        there = {*table.properties.metadata_partitions, *gone} if _FILES in gone else {*gone}
+        forget_indexes(table, there, begun)
     folder = table.ref.metadata_table.uri
     if Partition.FILES.value in gone:
         table.storage.delete_tree(folder)
@@ -117,21 +117,22 @@ def _make(table: Table, making: Making, wanted: Sequence[MetadataPartition], fil
     groups = {kept.partition: kept.file_groups(making, files) for kept in wanted}
     fill = partial(fill_all, making, wanted, files)
     MetadataWriter.make(making.data, making.instant, groups, fill, making.room)
-    name_ready(table, groups, making.instant)
+    name_ready(table, wanted, making)
 
 
-def name_ready(table: Table, made: Collection[Partition], upto: InstantTime) -> None:
+def name_ready(table: Table, wanted: Collection[MetadataPartition], making: Making) -> None:
     """Name partitions that were made up to an instant: readers use them from now on. With `files` there are
     no others, and plans to build some start from there.
     """
-    there = {partition.value for partition in made}
-    if Partition.FILES in made:
-        renew_plans(table, upto)
+    there = {kept.partition.value for kept in wanted}
+    if _FILES in there:
+        renew_plans(table, making.instant)
     else:
         there.update(table.read_properties().metadata_partitions)
     changes = {properties.METADATA_PARTITIONS: ",".join(sorted(there))}
-    if table.layout.has_completion_time and (defined := {item.value for item in made} - {_FILES}):
-        define_indexes(table, defined)
+    defined = [kept for kept in wanted if kept.partition != Partition.FILES]
+    if table.layout.has_completion_time and defined:
+        define_indexes(table, {kept.partition.value: kept.columns(making) for kept in defined})
         changes[DEFINITIONS_PATH] = table.properties.get(DEFINITIONS_PATH) or DEFAULT_PATH
     properties.update(table.storage, table.base_path, changes)
     table.reopen()
@@ -141,10 +142,10 @@ def fill_all(
     making: Making, wanted: Sequence[MetadataPartition], files: Files, spools: Mapping[Partition, RecordSpool]
 ) -> None:
     """With all that new partitions begin with."""
+    fill_from_footers(making, wanted, listed(files), spools)
     for kept in wanted:
         for records in prefetch(iter(kept.initial(making, files))):
             spools[kept.partition].add(records)
-    fill_from_footers(making, wanted, listed(files), spools)
 
 
 def making_now(table: Table, config: Config) -> Making:

@@ -89,17 +89,17 @@ class RecordIndexPartition(MetadataPartition):
                 return reader.rows
 
         with ThreadPoolExecutor(_THREADS) as pool:
-            return count(sum(pool.map(rows, _slices(making, files))))
+            return count(sum(pool.map(rows, latest_slices(making, files))))
 
     def initial(self, making: Making, files: Files) -> Iterable[Records]:
         """The records of all file slices, oldest first: of a key in several of them the youngest counts."""
-        return _of_slices(making, _slices(making, files))
+        return _of_slices(making, latest_slices(making, files))
 
     def caught_up(self, then: Moment, now: Moment) -> Iterator[Records]:
         """Of the file groups whose slices are others: the keys that they had go, before those come that they
         have.
         """
-        before, after = _slices(then.making, then.files), _slices(now.making, now.files)
+        before, after = latest_slices(then.making, then.files), latest_slices(now.making, now.files)
         stay = frozenset(before).intersection(after)
         old = _keys_of_slices(then.making, [item for item in before if item not in stay])
         for chunk in _chunks((keys, None) for _, keys in old):
@@ -112,7 +112,7 @@ class RecordIndexPartition(MetadataPartition):
         """
         metadata = changed.commit.metadata
         if isinstance(metadata, RollbackMetadata):
-            return None if _is_compacted(changed) else ()
+            return None if is_compacted(changed) else ()
         if not isinstance(metadata, CommitMetadata) or _keeps_places(changed, metadata):
             return ()
         return _of_commit(changed, metadata)
@@ -127,7 +127,7 @@ def _of_slices(making: Making, slices: Iterable[FileSlice]) -> Iterator[Records]
     return map(of_places, _chunks(placed()))
 
 
-def _is_compacted(changed: Changed) -> bool:
+def is_compacted(changed: Changed) -> bool:
     """Are records of an instant that is rolled back in base files."""
     writer = MetadataWriter.open(changed.data)
     commits = {action.value for action in COMMIT_ACTIONS}
@@ -197,7 +197,7 @@ def _may_insert(stat: WriteStat) -> bool:
     return bool(stat.num_inserts or stat.may_insert or stat.is_new_file_group)
 
 
-def _slices(making: Making, files: Files) -> list[FileSlice]:
+def latest_slices(making: Making, files: Files) -> list[FileSlice]:
     """The latest slices of all file groups, oldest first."""
     data = making.data
     snapshot = data.view
@@ -219,7 +219,7 @@ def _keys_of_slices(making: Making, slices: Iterable[FileSlice]) -> Iterator[tup
     data = making.data
     for item in slices:
         if item.logs:
-            context = context or _context(making)
+            context = context or slice_context(making)
             for rows in read_slice(data.storage, item, context, [RECORD_KEY]):
                 yield item, whole(rows.column(RECORD_KEY))
         elif item.base is not None:
@@ -228,7 +228,7 @@ def _keys_of_slices(making: Making, slices: Iterable[FileSlice]) -> Iterator[tup
                     yield item, whole(keys)
 
 
-def _context(making: Making) -> SliceContext:
+def slice_context(making: Making) -> SliceContext:
     data, config = making.data, making.config
     timeline, props = data.timeline, data.properties
     table_schema = TableSchema.load(timeline, data.storage, props)

@@ -6,21 +6,24 @@ from collections.abc import Iterable
 
 from hoodie.config.key import Config
 from hoodie.metadata.state import begun_indexes, indexes_under_way
-from hoodie.metadata.table import Partition
+from hoodie.metadata.table import SECONDARY_INDEX, Partition
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
 from hoodie.write.participants.metadata import MetadataPartition
 from hoodie.write.participants.metadata.bloom_filters import BloomFiltersPartition
 from hoodie.write.participants.metadata.column_stats import ColumnStatsPartition
 from hoodie.write.participants.metadata.files import FilesPartition
+from hoodie.write.participants.metadata.partition_stats import PartitionStatsPartition
 from hoodie.write.participants.metadata.record_index import RecordIndexPartition
+from hoodie.write.participants.metadata.secondary_index import SecondaryIndexPartition
 
-#: in the order in which they are made
+#: in the order in which they are made; of secondary indexes a table may have several
 ALL_PARTITIONS: tuple[MetadataPartition, ...] = (
     FilesPartition(),
     BloomFiltersPartition(),
     ColumnStatsPartition(),
     RecordIndexPartition(),
+    PartitionStatsPartition(),
 )
 #: why a partition goes
 ASKED_TO_GO = "the settings say so"
@@ -29,7 +32,15 @@ ASKED_TO_GO = "the settings say so"
 def partitions_of(names: Iterable[str]) -> list[MetadataPartition]:
     """Those of the names that are kept up to date."""
     wanted = frozenset(names)
-    return [kept for kept in ALL_PARTITIONS if kept.partition.value in wanted]
+    secondary = (SecondaryIndexPartition(name) for name in sorted(wanted) if name.startswith(SECONDARY_INDEX))
+    return [*(kept for kept in ALL_PARTITIONS if kept.partition.value in wanted), *secondary]
+
+
+def made_of(name: str) -> str | None:
+    """The index without which readers can't use an index of this name."""
+    if name.startswith(SECONDARY_INDEX):
+        return Partition.RECORD_INDEX
+    return Partition.COLUMN_STATS if name == Partition.PARTITION_STATS else None
 
 
 def named(props: TableProperties) -> set[str]:
@@ -46,7 +57,7 @@ def due_to_go(table: Table, config: Config) -> dict[str, str]:
     there = named(table.properties) - begun - under_way
     if Partition.FILES.value not in {*whole, *begun}:
         return dict.fromkeys(named(table.properties), "there is no list of files")
-    known = {kept.partition.value: kept for kept in ALL_PARTITIONS}
+    known = {kept.partition.value: kept for kept in partitions_of(there)}
     found = {}
     for name in sorted(there):
         if name not in known or name not in whole:
@@ -55,6 +66,9 @@ def due_to_go(table: Table, config: Config) -> dict[str, str]:
             found[name] = ASKED_TO_GO
         elif why := known[name].unfollowed(table, config):
             found[name] = why
+    for name in there:
+        if (base := made_of(name)) in found:
+            found.setdefault(name, f"{base} is dropped, without which it is not used")
     return found
 
 
