@@ -18,7 +18,7 @@ WALKS = {
     "UpsertOperator, to spark-submit": (29, 170, 140),
     "upsert": (158, 946, 1925),
     "commit alone": (64, 284, 378),
-    "filtered snapshot": (73, 463, 1322),
+    "filtered snapshot": (73, 464, 1323),
     "snapshot, merge-on-read": (71, 409, 960),
     "CDC read": (41, 207, 236),
     "clean, nothing due": (31, 145, 150),

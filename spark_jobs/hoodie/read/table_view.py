@@ -124,13 +124,12 @@ class TableView:
             table.reopen()  # its version may have changed
             if table.timeline.layout is former:
                 raise
-            return cls._by_either(table, query, config, where)
+        return cls._by_either(table, query, config, where)
 
     @classmethod
     def _by_either(cls, table: Table, query: Query, config: Config, where: Predicate | None) -> TableView:
         try:
-            metadata = for_queries(table, config)
-            return cls._load(table, query, config, where, metadata)
+            return cls._load(table, query, config, where, for_queries(table, config))
         except MetadataTableUnavailable as why:
             found = cls._load(table, query, config, where, None)
             ignored(table, f"{why}; its folders are listed instead")

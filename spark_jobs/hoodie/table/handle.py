@@ -168,8 +168,7 @@ class Table:
         timeline = Timeline.load(
             self.base_path, self.storage, self._timeline, empty=empty, whole=self._writes
         )
-        changed = self._properties is not None and self.layout is ONE and timeline.layout is not ONE
-        if changed or (self._writes and timeline.layout is not ONE):
+        if timeline.layout is not ONE and (self._writes or (self._properties and self.layout is ONE)):
             self.read_properties()
         if timeline.layout is ONE and timeline.instants and self._properties and self.layout is not ONE:
             self._check_place(self._properties.version)

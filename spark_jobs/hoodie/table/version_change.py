@@ -21,12 +21,13 @@ from hoodie.errors import AlreadyExists
 from hoodie.table import properties
 from hoodie.table.handle import Table, open_archive
 from hoodie.table.properties import TableProperties
+from hoodie.timeline.active import meta_path
 from hoodie.timeline.archive.lsm_archive import LsmArchive
 from hoodie.timeline.instant import State
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
-from hoodie.timeline.placement import VERSION_CHANGE, meta_path
+from hoodie.timeline.placement import VERSION_CHANGE
 from hoodie.timeline.relayout import later_archive, later_files, older_archive, older_files
 from hoodie.timeline.store import check_size
 

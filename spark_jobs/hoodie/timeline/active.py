@@ -22,7 +22,6 @@ from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
 from hoodie.timeline.placement import LATER_FOLDER, VERSION_CHANGE, check_layout, placed
-from hoodie.timeline.placement import meta_path as meta_path
 from hoodie.timeline.store import TimelineStore
 from hoodie.timeline.time import REQUESTED, InstantTime
 
@@ -120,6 +119,10 @@ class InstantCache:
                 self.keep(name, data)
                 if (commit := earlier.parsed(name)) is not None:
                     self.keep_parsed(name, len(data), commit)
+
+
+def meta_path(base_path: str) -> str:
+    return f"{base_path}/{META_FOLDER}"
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,6 @@ _VERSION = re.compile(rb"^hoodie\.table\.version\s*=\s*(\d+)", re.MULTILINE)
 _ZONE = re.compile(rb"^hoodie\.table\.timeline\.timezone\s*=\s*utc\s*$", re.MULTILINE | re.IGNORECASE)
 
 
-def meta_path(base_path: str) -> str:
-    return f"{base_path}/{META_FOLDER}"
-
-
 def placed(
     storage: Storage, base_path: str, empty: Layout
 ) -> tuple[Layout, frozenset[str], frozenset[str], bool]:
@@ -46,7 +42,7 @@ def placed(
     version, utc = _version(storage, base_path)
     for _ in range(_ROUNDS):
         later = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
-        beside = frozenset(storage.names(meta_path(base_path)))
+        beside = frozenset(storage.names(f"{base_path}/{META_FOLDER}"))
         there = {ONE: any(map(ONE.parse, beside)), TWO: any(map(TWO.parse, later))}
         former, layout = version, layout_of(version)
         other = ONE if layout is TWO else TWO
@@ -95,6 +91,6 @@ def _version(storage: Storage, base_path: str) -> tuple[int, bool]:
     texts = b""
     for name in ("hoodie.properties", "hoodie.properties.backup"):
         with contextlib.suppress(FileNotFoundError):
-            texts = texts or storage.read(f"{meta_path(base_path)}/{name}")
+            texts = texts or storage.read(f"{base_path}/{META_FOLDER}/{name}")
     found = _VERSION.search(texts)
     return int(found[1][:9]) if found else 0, _ZONE.search(texts) is not None
