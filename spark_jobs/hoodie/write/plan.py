@@ -196,9 +196,6 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
     full_name = record_full_name(table_schema.avro) if table_schema.avro else None
     avro_text = to_avro_text(shape.schema, name, full_name=full_name)
     table_schema = table_schema.extended(shape.schema)
-    made = None
-    if props is None:
-        made = new_properties(config, name, shape.keys, shape.merger.java_class, index)
     context = WriteContext(
         table=table.ref,
         operation=operation,
@@ -228,11 +225,15 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         context=context,
         storage=storage,
         extra_metadata=_extra(request, avro_text if operation.brings_rows or stored else ""),
-        new_properties=made,
+        new_properties=_new(config, name, shape, index) if props is None else None,
         timeline_utc=_utc(config, props),
         table_schema=table_schema,
         timeline=timeline,
     )
+
+
+def _new(config: Config, name: str, shape: _Shape, index: Index | None) -> dict[str, str]:
+    return new_properties(config, name, shape.keys, shape.merger.java_class, index)
 
 
 def _timeline(table: Table, config: Config, props: TableProperties | None, request: WriteRequest) -> Timeline:
