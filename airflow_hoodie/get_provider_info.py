@@ -133,6 +133,7 @@ def get_provider_info() -> dict[str, Any]:
                 "sql",
                 "ttl",
                 "undo",
+                "version",
                 "write",
             ),
         ),

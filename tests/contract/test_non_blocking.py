@@ -20,7 +20,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.timeline.time import REQUESTED
 from tests.support.later_tables import new_tables_of
-from tests.support.metadata import disagreements
+from tests.support.metadata import disagreements, misled
 from tests.support.tiers import full_but
 
 TABLE = {
@@ -277,4 +277,4 @@ def test_tables_of_hudi_go_on(later_more: Path, tmp_path: Path, name: str) -> No
     assert hoodie.compact_table(path, options=due).status == "compacted"
     assert by_key(hoodie.read_table(path, meta=False)) == expected
     assert {group["file_id"] for group in hoodie.file_groups(path)} == ids
-    assert disagreements(path) == []
+    assert misled(path) == []

@@ -265,6 +265,7 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "hoodie.table.log.file.format",
     ),
     "hoodie.table.secondary.indexes.metadata": ((), "there are no secondary indexes", ""),
+    "hoodie.table.version": ((_NUMBER, NEWEST.name.lower()), _VERSION, ""),
     "hoodie.timeline.history.path": (("history",), f"the archive is {_OF_VERSION}", ""),
     "hoodie.timeline.layout.version": ((_LAYOUT,), _VERSION, ""),
     "hoodie.timeline.path": (

@@ -45,6 +45,12 @@ VERSIONS = {
 #: what new tables get, and the newest that is written
 NEWEST = VERSIONS[6]
 
+#: what new tables may have; those between them are steps of upgrades
+OF_NEW_TABLES = (6, 8, 9)
+
+#: the first version in which Apache Hudi's own payload classes are merge modes, and what is said beside them
+PAYLOADS_ARE_MODES_SINCE = 9
+
 #: the first version whose hoodie.properties always has a checksum
 CHECKSUM_SINCE = 4
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hoodie.config import versions
 from hoodie.table.merge_rule import (
     BY_PAYLOAD,
     DELETE_FIELD,
@@ -74,7 +75,7 @@ class NewMerging:
 
     def properties(self, version: int) -> dict[str, str]:
         """Those of a table of version 8 or 9. ValueError for a mode that the payload class is not."""
-        found = self._of_payloads() if version >= 9 else self._of_modes()
+        found = self._of_payloads() if version >= versions.PAYLOADS_ARE_MODES_SINCE else self._of_modes()
         given = {
             ORDERING_FIELDS: ",".join(self.ordering_fields),
             DELETE_FIELD: self.delete_field or "",

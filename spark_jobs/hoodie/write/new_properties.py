@@ -58,8 +58,8 @@ def check_version(config: Config) -> None:
     number = config[TABLE_VERSION]
     if not versions.is_writable(number):
         raise ConfigError(
-            f"{TABLE_VERSION.name}={number}: tables of this version are read and not written here; make the "
-            f"table with version {versions.NEWEST.number}, or with Apache Hudi",
+            f"a new table can't be made with {TABLE_VERSION.name}={number}: tables of this version are read "
+            f"and not written here. Make it with version {versions.NEWEST.number}, or with Apache Hudi",
             value=str(number),
         )
 

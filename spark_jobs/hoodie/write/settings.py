@@ -165,22 +165,19 @@ TABLE_TYPE = enum_key(
 
 
 def _table_version(text: str) -> int:
-    known = {number: versions.VERSIONS[number].name for number in NEW_VERSIONS}
+    known = {number: versions.VERSIONS[number].name for number in versions.OF_NEW_TABLES}
     for number, name in known.items():
         if text.strip().upper() in (str(number), name):
             return number
     raise ValueError(f"expected one of {', '.join(map(str, known))}")
 
 
-#: of new tables
-NEW_VERSIONS = (6, 8, 9)
 TABLE_VERSION: Key[int] = Key(
     "hoodie.write.table.version",
     versions.NEWEST.number,
     "Version of a new table: 6, which every Apache Hudi since 0.14 reads, or 8 or 9 of Apache Hudi 1.x. A "
     "table keeps its version.",
     _table_version,
-    aliases=("hoodie.table.version",),
     group="table",
 )
 ARCHIVE_FOLDER: Key[str] = Key(

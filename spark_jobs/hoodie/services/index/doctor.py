@@ -88,6 +88,13 @@ def _wrong_stats(truth: Any, said: Any) -> Iterable[int]:
             yield place
 
 
+def _of_base_files(rows: pa.Table, column: str) -> pa.Table:
+    """Statistics of a log file are made here of all rows of its slice, and Apache Hudi's of its own rows."""
+    records: Any = whole(rows.column(column))
+    names = records.field("fileName")
+    return rows.filter(pc.invert(pc.starts_with(names, ".")))
+
+
 _COMPARED = {
     Partition.COLUMN_STATS: _wrong_stats,
     Partition.PARTITION_STATS: _wrong_stats,
@@ -224,6 +231,8 @@ class _Counts:
 
     def add(self, metadata: MetadataTable, rows: pa.Table) -> None:
         column = FIELDS[self.partition]
+        if self.partition == Partition.COLUMN_STATS:
+            rows = _of_base_files(rows, column)
         keys: Any = whole(rows.column(KEY_FIELD))
         found = _newest(metadata.look_up(self.partition, keys, [column]), column)
         places = pc.index_in(keys, value_set=whole(found.column(KEY_FIELD)))
