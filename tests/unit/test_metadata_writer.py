@@ -387,6 +387,7 @@ def test_commits_of_the_metadata_table_name_what_they_wrote(world: World) -> Non
         "UPSERT_PREPPED",
         "COMPACT",
     ]
+    assert [world.timeline.commit(item).compacted for item in told] == [False, False, False, True]
     [stat] = world.timeline.commit(told[2]).write_stats
     assert stat.log_version == 3
     assert stat.prev_commit == f"{NEW_TABLE}010"
