@@ -523,20 +523,17 @@ def test_a_file_of_a_write_that_was_withdrawn_meanwhile_is_a_conflict(path: str)
     assert (len(tries), values(path)) == (2, {"a1": 3})
 
 
-def test_a_first_commit_that_was_archived_before_another_first_write_began(path: str, version: int) -> None:
-    """A first write of version 9 is planned anew once the table is there."""
-
+def test_a_first_commit_that_was_archived_before_another_first_write_began(path: str) -> None:
     def act() -> Any:
         for value in range(5):
             write(path, rows(value, "b1" if value else "a1"))
         return hoodie.archive_table(path, options=ARCHIVING)
 
     other = Staged(act)
-    refused = pytest.raises(CommitConflict, match="may have been archived already")
-    with refused if version == 6 else contextlib.nullcontext():
+    with pytest.raises(CommitConflict, match="may have been archived already"):
         write(path, rows(9, "a1"), progress=other)
     assert other.results[0].archived
-    assert (values(path), left(path)) == ({"a1": 0 if version == 6 else 9, "b1": 4}, [])
+    assert (values(path), left(path)) == ({"a1": 0, "b1": 4}, [])
 
 
 def test_a_write_in_flight_that_was_committed_and_archived_before_another_began(path: str) -> None:

@@ -24,6 +24,7 @@ from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices, merged_slices
+from hoodie.timeline.layouts.one import ONE
 from hoodie.write.participants.metadata.initialization import initial_records
 from hoodie.write.participants.metadata.registry import ALL_PARTITIONS
 from tests.support.record_index import misplaced
@@ -102,7 +103,8 @@ def _index_differences(table: Table, metadata: MetadataTable) -> list[str]:
         for records in initial_records(table, Config.of({}), kept, files):
             expected |= _values(records.rows, kept.partition)
         for key, value in expected.items():
-            if stored.get(key) != value:
+            # an index that is made has all rows of a slice by its log file; `_log_differences` has the others
+            if stored.get(key) != value and not str(value.get("fileName", "")).startswith("."):
                 wrong.append(f"{kept.partition.value}: {stored.get(key)} and not {value}")
         if kept.partition == Partition.COLUMN_STATS:
             wrong += [
@@ -149,9 +151,17 @@ def _log_differences(table: Table, stored: Mapping[str, Any], files: Mapping[str
             if name in by_name:
                 expected = _values(log_records(partition, name, table.base_path).rows, Partition.COLUMN_STATS)
                 mine = {value["columnName"]: value for value in expected.values()}
-                if mine != by_name[name]:
-                    wrong.append(f"column_stats of {name}: {by_name[name]} and not {mine}")
+                said = {column: _of_all_versions(value) for column, value in by_name[name].items()}
+                if table.layout is not ONE:  # the index is of some columns
+                    mine = {column: value for column, value in mine.items() if column in said}
+                if mine != said:
+                    wrong.append(f"column_stats of {name}: {said} and not {mine}")
     return wrong
+
+
+def _of_all_versions(value: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of statistics without what versions 8 and 9 add."""
+    return {name: one for name, one in value.items() if name not in ("isTightBound", "valueType")}
 
 
 def log_records(partition: str, name: str, base_path: str, columns: Collection[str] | None = None) -> Records:
