@@ -20,6 +20,7 @@ from airflow_hoodie.get_provider_info import get_provider_info
 
 #: arguments of the classes that need more than a table, by parameter
 GIVEN: dict[str, Any] = {
+    "to": "8",
     "sql": "DELETE FROM orders",
     "source": "/in/*.csv",
     "partitions": ["day=1"],
