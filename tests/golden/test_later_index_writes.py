@@ -4,7 +4,6 @@ and served on here.
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import math
 import shutil
@@ -17,7 +16,6 @@ import pytest
 
 from hoodie import api, service_api
 from hoodie.codec.arrays import pc, whole
-from hoodie.config import versions
 from hoodie.errors import ConfigError
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.metadata.index_definitions import index_definitions
@@ -30,6 +28,7 @@ from hoodie.table.handle import Table
 from hoodie.table.properties import TableType
 from hoodie.table.view import FileSlice, merged_slices
 from tests.golden.test_later_writes import NO_SERVICES, STEPS, History
+from tests.support.later_tables import writable
 from tests.support.tiers import full_but
 
 TABLES = [
@@ -47,10 +46,9 @@ WITHOUT = {"hoodie.metadata.enable": "false"}
 
 
 @pytest.fixture(autouse=True)
-def _writable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (8, 9):
-        known = versions.VERSIONS[number]
-        monkeypatch.setitem(versions.VERSIONS, number, dataclasses.replace(known, writable=True))
+def _writable() -> Iterator[None]:
+    with writable():
+        yield
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import itertools
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from hoodie.table.handle import Table
 from hoodie.timeline.placement import VERSION_CHANGE
 from hoodie.write.transaction import Transaction
 from tests.support.faults import Faults, InjectedFault, Phase, injected
+from tests.support.later_tables import writable
 from tests.support.objects import stored
 from tests.support.tiers import full_but
 from tests.unit.write.support import listing
@@ -99,14 +100,9 @@ Answer = list[str] | str
 
 
 @pytest.fixture(autouse=True)
-def _writable(monkeypatch: pytest.MonkeyPatch) -> None:
-    _let_in(monkeypatch)
-
-
-def _let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (8, 9):
-        known = versions.VERSIONS[number]
-        monkeypatch.setitem(versions.VERSIONS, number, dataclasses.replace(known, writable=True))
+def _writable() -> Iterator[None]:
+    with writable():
+        yield
 
 
 @pytest.fixture
@@ -326,7 +322,6 @@ def test_a_query_meanwhile(
                 requests += 1
                 if requests == at:
                     monkeypatch.undo()
-                    _let_in(monkeypatch)
                     change(path, to)
                 return read(*given, **more)
 
@@ -338,7 +333,6 @@ def test_a_query_meanwhile(
     counting(template, 0)
     assert asked(template) == before
     monkeypatch.undo()
-    _let_in(monkeypatch)
     for at in range(1, requests + 1):
         path = str(shutil.copytree(template, tmp_path / str(at)))
         requests = 0

@@ -6,10 +6,9 @@ Such tables are still refused for writing; the tests let them in.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import random
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import pyarrow as pa
 import pytest
 
 from hoodie import api, service_api
-from hoodie.config import versions
 from hoodie.errors import AlreadyExists
 from hoodie.metadata.index_definitions import index_definitions
 from hoodie.metadata.table import MetadataTable
@@ -29,6 +27,7 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.store import create_instant
 from hoodie.timeline.time import InstantTime
 from tests.support.faults import Faults, InjectedFault, Phase, injected
+from tests.support.later_tables import writable
 from tests.support.tiers import full_but
 
 STORAGE = LocalStorage()
@@ -77,10 +76,9 @@ Rows = dict[Key, dict[str, Any]]
 
 
 @pytest.fixture(autouse=True)
-def _writable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (8, 9):
-        known = versions.VERSIONS[number]
-        monkeypatch.setitem(versions.VERSIONS, number, dataclasses.replace(known, writable=True))
+def _writable() -> Iterator[None]:
+    with writable():
+        yield
 
 
 @pytest.fixture

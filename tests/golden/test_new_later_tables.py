@@ -5,7 +5,7 @@ Such tables are still refused for writing; the tests let them in.
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ import pyarrow as pa
 import pytest
 
 from hoodie import api
-from hoodie.config import versions
 from hoodie.errors import ConfigError, TableMismatch
 from hoodie.table.handle import Table
 from hoodie.table.merge_rule import DELETE_FIELD, DELETE_MARKER, MergeMode
 from hoodie.table.new_merging import NewMerging
+from tests.support.later_tables import writable
 
 MODEL = "org.apache.hudi.common.model."
 NAMED = {
@@ -42,11 +42,10 @@ OPTIONS = {
 }
 
 
-@pytest.fixture
-def writable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (8, 9):
-        known = versions.VERSIONS[number]
-        monkeypatch.setitem(versions.VERSIONS, number, dataclasses.replace(known, writable=True))
+@pytest.fixture(name="writable")
+def _writable() -> Iterator[None]:
+    with writable():
+        yield
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -6,8 +6,8 @@ After each batch both tables have the same rows, whoever reads them.
 
 from __future__ import annotations
 
-import dataclasses
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.config import versions
 from hoodie.table.handle import Table
 from tests.support.hudi_client import HudiServer
+from tests.support.later_tables import writable
 from tests.support.rows import difference
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
@@ -60,10 +60,9 @@ KEYS = 12
 
 
 @pytest.fixture(autouse=True)
-def _writable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (8, 9):
-        known = versions.VERSIONS[number]
-        monkeypatch.setitem(versions.VERSIONS, number, dataclasses.replace(known, writable=True))
+def _writable() -> Iterator[None]:
+    with writable():
+        yield
 
 
 @pytest.mark.parametrize("version", [8, 9])

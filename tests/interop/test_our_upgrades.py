@@ -5,16 +5,16 @@ Tables of versions 8 and 9 are still refused for writing; the tests let them in.
 
 from __future__ import annotations
 
-import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hoodie import service_api
-from hoodie.config import versions
 from tests.interop.test_upgrade import UPGRADE, shown, upgrading, written
 from tests.support.hudi_client import HudiServer
+from tests.support.later_tables import writable
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import OFF, PAYLOAD, TYPES, Table
 from tests.support.tables import SMALL_SCHEMA
@@ -23,10 +23,9 @@ pytestmark = pytest.mark.interop
 
 
 @pytest.fixture(autouse=True)
-def _writable(monkeypatch: pytest.MonkeyPatch) -> None:
-    for number in (8, 9):
-        known = versions.VERSIONS[number]
-        monkeypatch.setitem(versions.VERSIONS, number, dataclasses.replace(known, writable=True))
+def _writable() -> Iterator[None]:
+    with writable():
+        yield
 
 
 def _agree(table: Table, *servers: HudiServer) -> None:

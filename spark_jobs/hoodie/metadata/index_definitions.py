@@ -87,6 +87,10 @@ def stats_version(table: Table, definitions: Mapping[str, IndexDefinition]) -> s
     found = definitions.get("column_stats") or definitions.get("partition_stats")
     if found is not None:
         return found.version
+    return _new_version(table)
+
+
+def _new_version(table: Table) -> str:
     return V1 if table.properties.version < _TYPED_SINCE else V2
 
 
@@ -101,8 +105,7 @@ def define_indexes(table: Table, made: Mapping[str, Collection[str]]) -> None:
     stored = _stored(table, path)
     new = {name: {**_MADE[name]} for name in made if name in _MADE and name not in stored}
     if "column_stats" in new:
-        version = V1 if table.properties.version < _TYPED_SINCE else V2
-        new["column_stats"].update(sourceFields=list(made["column_stats"]), version=version)
+        new["column_stats"].update(sourceFields=list(made["column_stats"]), version=_new_version(table))
     if new:
         _write(table, path, {**stored, **new})
 
