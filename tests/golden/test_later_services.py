@@ -159,7 +159,7 @@ def _operations(compaction: CompactionPlan) -> set[tuple[Any, ...]]:
 def test_the_planner_says_what_is_due_and_changes_nothing(place: Path) -> None:
     before = listing(place)
     found = hoodie.plan_services(str(place))
-    version = json.loads((place.parent / "meta.json").read_text())["table_version"]
+    version = table_at(str(place)).properties.version  # one was written as version 9 and downgraded
     said = [text for text in found.warnings if "is served by Apache Hudi alone" in text]
     assert bool(said) is (version > 6), said
     pending = {item.time for item in Timeline.load(str(place)).pending() if item.action is Action.COMPACTION}
