@@ -10,7 +10,7 @@ from typing import Any
 from hoodie.concurrency.gate import check_concurrency, is_optimistic
 from hoodie.config import versions
 from hoodie.config.key import Config
-from hoodie.errors import ConfigError
+from hoodie.errors import CommitConflict, ConfigError
 from hoodie.hooks import HookContext, Hooks
 from hoodie.progress import ProgressCallback, silent
 from hoodie.services.archive.settings import MAX_COMMITS, MIN_COMMITS
@@ -21,6 +21,7 @@ from hoodie.table.pending import BusyGroups, changing_groups
 from hoodie.table.properties import TableProperties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
+from hoodie.timeline.instant import Instant
 from hoodie.timeline.time import InstantTime
 from hoodie.write.operation import check_extra
 from hoodie.write.table_options import merged
@@ -103,6 +104,18 @@ class ServiceTable:
             yield made
         context = HookContext(config=self.config, engine=None, progress=progress)
         self.warnings.extend(hooks.run(made.events, context))
+
+    def planned(self, instant: Instant, service: str) -> bytes:
+        """The requested file of a pending plan. Raises ConflictError where another process has rolled the
+        plan back or completed it since the listing, and TableError where the file alone is lost.
+        """
+        try:
+            return self.table.timeline.plan(instant, self.storage)
+        except FileNotFoundError:
+            raise CommitConflict(
+                f"{service} {instant.time} was completed or rolled back by another process; run it again",
+                instant=instant.time,
+            ) from None
 
     def changing_groups(self, timeline: Timeline) -> BusyGroups:
         """The file groups that writers beside this service change now: a plan leaves them out. None with one

@@ -191,16 +191,11 @@ class OutdatedPlan(CommitConflict):
 
 
 def read_plan(target: ServiceTable, instant: Instant) -> tuple[RequestedReplace, ClusteringPlan]:
-    """Raises TableError for a plan that is torn or gone, or that only Apache Hudi can execute."""
+    """Raises TableError for a plan that is torn or lost, or that only Apache Hudi can execute, ConflictError
+    for one that is gone meanwhile.
+    """
     path = target.table.timeline.path(instant.with_state(State.REQUESTED))
-    try:
-        requested = RequestedReplace.from_bytes(target.storage.read(path))
-    except FileNotFoundError:
-        raise TableError(
-            f"clustering {instant.time} has no plan: {path} is missing; restore it, or roll the clustering "
-            "back",
-            path=path,
-        ) from None
+    requested = RequestedReplace.from_bytes(target.planned(instant, "clustering"))
     if requested.clustering_plan is None:
         raise TableError(f"{path} is no clustering; it belongs to a write", path=path)
     plan = ClusteringPlan.from_record(requested.clustering_plan)

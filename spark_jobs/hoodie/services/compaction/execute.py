@@ -17,7 +17,7 @@ from hoodie.concurrency.gate import is_optimistic
 from hoodie.engine import Engine
 from hoodie.engine.packing import packed
 from hoodie.engine.task import Task, task_numbers
-from hoodie.errors import CommitConflict, ConfigError, HoodieError, TableError
+from hoodie.errors import CommitConflict, ConfigError, HoodieError
 from hoodie.format.base_file import KeySummary
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.progress import ProgressCallback
@@ -33,7 +33,7 @@ from hoodie.table.properties import TableType
 from hoodie.table.view import FileSlice, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import RuntimeStats, WriteStat, stats_by_partition
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.compaction import (
     TOTAL_IO_READ_MB,
     TOTAL_LOG_FILES_SIZE,
@@ -235,13 +235,5 @@ def _read_bytes(operation: CompactionOperation) -> int:
 
 
 def read_plan(target: ServiceTable, instant: Instant) -> CompactionPlan:
-    """Raises TableError for a plan that is torn or gone."""
-    path = target.table.timeline.path(instant.with_state(State.REQUESTED))
-    try:
-        return CompactionPlan.from_bytes(target.storage.read(path))
-    except FileNotFoundError:
-        raise TableError(
-            f"compaction {instant.time} has no plan: {path} is missing; restore it, or roll the compaction "
-            "back with Apache Hudi",
-            path=path,
-        ) from None
+    """Raises TableError for a plan that is torn or lost, ConflictError for one that is gone meanwhile."""
+    return CompactionPlan.from_bytes(target.planned(instant, "compaction"))

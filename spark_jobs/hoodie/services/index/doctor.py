@@ -93,7 +93,7 @@ def _wrong_stats(truth: Any, said: Any, of_bytes: bool = True) -> Iterable[int]:
 
 
 def _wrong_joined(truth: Any, said: Any) -> Iterable[int]:
-    """Apache Hudi takes the bytes of log records for signed numbers. No query here goes by bounds of bytes."""
+    """Apache Hudi orders bytes of log records as signed numbers. No query here goes by bounds of bytes."""
     return _wrong_stats(truth, said, of_bytes=False)
 
 
