@@ -17,6 +17,7 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.write.transaction import Transaction
 from tests.support.cli import said
 from tests.support.faults import die_at
+from tests.support.storages import Delegating, wrapped
 from tests.support.tables import as_table, small_rows
 from tests.unit.services.clustering_support import SORT, states, timeline
 from tests.unit.services.undo_support import COMPACT, COPY_ON_WRITE, MERGE_ON_READ, History
@@ -145,6 +146,31 @@ def test_a_plan_that_is_being_executed_stays(mor: History, cow: History, kind: s
             hoodie.cancel_plan(str(history.path), plan, options={"hoodie.write.wait.for.writer.ms": "0"})
         assert any(item.time == plan for item in timeline(history.path).pending())
     assert hoodie.cancel_plan(str(history.path), plan).status == "cancelled"
+
+
+@pytest.mark.parametrize("kind", ["compaction", "clustering"])
+def test_a_plan_that_is_cancelled_before_it_is_read_is_no_lost_one(
+    mor: History, cow: History, kind: str
+) -> None:
+    """Another process cancels it after this one has listed the timeline."""
+    history = mor if kind == "compaction" else cow
+    path = str(history.path)
+    plan = mor.compact("schedule") if kind == "compaction" else schedule_clustering(cow)
+    name = f"{plan}.compaction.requested" if kind == "compaction" else f"{plan}.replacecommit.requested"
+    reads = iter(range(9))
+    last = 0 if kind == "compaction" else 1  # the first read is to see that it is a clustering
+
+    class Cancelling(Delegating):
+        def read(self, path_: str) -> bytes:
+            if path_.endswith(name) and next(reads) == last:
+                hoodie.cancel_plan(path, plan)
+            return super().read(path_)
+
+    run = hoodie.compact_table if kind == "compaction" else hoodie.cluster_table
+    refused = pytest.raises(ConflictError, match=f"{kind} {plan} was completed or rolled back")
+    with wrapped(Cancelling), refused:
+        run(path, mode="execute")
+    history.check()
 
 
 def test_what_is_no_pending_plan(mor: History) -> None:
