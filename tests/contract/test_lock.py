@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
+from hoodie.concurrency import table_lock
 from hoodie.concurrency.table_lock import TableLock
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, ConflictError, Fenced, LockTimeout, StorageError
@@ -584,13 +585,26 @@ def test_without_a_provider_no_lock_is_looked_for(tmp_path: Path, file: Path) ->
     assert (values(tmp_path / "t"), file.read_bytes()) == ({2}, b"")
 
 
-def test_a_writer_that_does_not_get_the_lock_changes_nothing(tmp_path: Path, file: Path) -> None:
+def test_a_writer_that_does_not_get_the_lock_changes_nothing(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says whom it waits for every 30 seconds."""
     table, options = str(tmp_path / "t"), {**KEY, **SHORT, PROVIDER: "filesystem"}
+    said: list[str] = []
     hoodie.write_table(rows(1), table, options=KEY)
     before = sorted(os.listdir(file.parent))
     file.write_bytes(b"")
-    with pytest.raises(LockTimeout, match="an unknown process since 20"):
-        hoodie.write_table(rows(2), table, options=options)
+    for every, waits in ((30.0, 0), (0.0, 20)):
+        monkeypatch.setattr(table_lock, "_REPORT_S", every)
+        with pytest.raises(LockTimeout, match="an unknown process since 20") as refused:
+            hoodie.write_table(
+                rows(2), table, options=options, progress=lambda step, text: said.append(f"{step}: {text}")
+            )
+        waited = re.search(r"was not free within ([\d.]+) s", str(refused.value))
+        assert waited is not None
+        assert float(waited[1]) >= 1
+        lines = [line for line in said if line.startswith("wait: the lock is held by an unknown process")]
+        assert len(lines) == waits
     with pytest.raises(LockTimeout):
         hoodie.savepoint_table(table, options={**NO_WAIT, PROVIDER: "filesystem"})
     file.unlink()

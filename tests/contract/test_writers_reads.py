@@ -108,6 +108,11 @@ LOSES = {
     "delete of an absent key in another partition": (delete("a1", "z9"), write("z9"), {}),
     "delete of an absent key anywhere": (delete("a1", "b9"), write("c9"), GLOBAL),
     "delete of an absent key in a bucket": (delete("a1", "a9"), write("a9"), BUCKET),
+    "delete of an absent key that goes to a small file": (
+        delete("b1", "a9"),
+        write("a9"),
+        {"hoodie.parquet.small.file.limit": "100000000"},
+    ),
     "a mark on an absent key": (write("a1", "a9", **MARKED), write("a9", **KEPT), {}),
     "drop beside a delete": (write("a1", "a7", operation="insert", options=DROP), delete("a1"), {}),
     "drop beside an overwrite": (

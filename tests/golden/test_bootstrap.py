@@ -335,6 +335,17 @@ def test_a_partition_column_of_a_source_is_kept_and_its_nulls_are_filled(table: 
     assert len(kept) == 5
 
 
+@pytest.mark.parametrize("table", ["in_file"], indirect=True)
+def test_a_path_may_have_a_partition_column_in_another_form(table: Path) -> None:
+    """As of a time stamp by the day: a column that the source has is read from there."""
+    before = read(table)
+    properties = table / ".hoodie" / "hoodie.properties"
+    text = properties.read_text()
+    assert "partition.fields=region" in text
+    properties.write_text(text.replace("partition.fields=region", "partition.fields=ts"))
+    assert_same_rows(read(table), before)
+
+
 @pytest.mark.parametrize("table", ["metadata_only"], indirect=True)
 def test_only_files_below_the_bootstrapped_folder_are_opened(table: Path) -> None:
     index = next((table / ".hoodie" / ".aux" / ".bootstrap" / ".fileids").iterdir())

@@ -20,10 +20,13 @@ from hoodie.metadata.table import MetadataTable
 from hoodie.read import duckdb_predicate
 from hoodie.read.explanation import ReadExplanation
 from hoodie.read.table_view import TableView
+from hoodie.storage.local import LocalStorage
+from hoodie.table import properties
 from hoodie.table.handle import Table
 from hoodie.table.view import FileSlice
 from tests.golden.test_metadata_queries import predicates
 from tests.support.later import TABLES
+from tests.support.later_tables import writable
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
 
@@ -100,6 +103,19 @@ def test_statistics_of_partitions_are_of_the_latest_state(
     found = explained(path, given.pop("where", "ts > 2000"), **given)
     assert "partition stats" not in left_out(found)
     assert reasons(found)["partition_stats"] == reason
+
+
+def test_statistics_of_rows_that_a_class_of_the_users_merges_are_not_used(
+    later_tables: Path, tmp_path: Path
+) -> None:
+    """Base files alone are read without it; it is not known whether merged rows have values of theirs."""
+    path = tmp_path / "t"
+    shutil.copytree(later_tables / "1.2.0-v9/mdt_full_mor/table", path)
+    file = path / ".hoodie/hoodie.properties"
+    file.write_text(file.read_text().replace("EVENT_TIME_ORDERING", "CUSTOM"))
+    found = explained(path, "ts > 100000000", query="read_optimized")
+    assert "partition stats" not in left_out(found)
+    assert reasons(found)["partition_stats"] == "it is not known here how rows are merged"
 
 
 def test_statistics_of_writers_that_overlap_are_not_used(
@@ -187,6 +203,29 @@ def test_results_of_expressions_leave_out_files(
     if "month" in where or "er(" in where:  # what statistics of the column do not know
         assert left_out(found).get(index, 0) >= files
     assert reasons(found)["expr_index_idx_trim"] == "its function 'trim' is not known here"
+
+
+def test_files_that_an_index_of_an_expression_does_not_have_are_read(
+    later_indexes: Path, tmp_path: Path
+) -> None:
+    """A writer without it has made them, and somebody has brought the index back afterwards."""
+    source, path = later_indexes / "indexes/ei_cow/table", tmp_path / "t"
+    shutil.copytree(source, path)
+    rows = hoodie.read_table(str(path), meta=False).slice(0, 1)
+    new = rows.set_column(
+        rows.schema.get_field_index("id"), "id", pa.array(["new"], rows.schema.field("id").type)
+    )
+    with writable():
+        hoodie.write_table(new, str(path), operation="bulk_insert")
+    for name in ("metadata/expr_index_idx_up", ".index_defs"):
+        shutil.copytree(source / ".hoodie" / name, path / ".hoodie" / name, dirs_exist_ok=True)
+    properties.update(
+        LocalStorage(), str(path), {properties.METADATA_PARTITIONS: "column_stats,expr_index_idx_up,files"}
+    )
+    value = rows["name"][0].as_py().upper()
+    found = explained(path, f"upper(name) = '{value}'")
+    assert reasons(found)["expr_index_idx_up"] == ""
+    assert "new" in hoodie.read_table(str(path), where=f"upper(name) = '{value}'")["id"].to_pylist()
 
 
 @pytest.mark.parametrize("name", ["si_cow", "si_v8"])

@@ -232,6 +232,8 @@ def test_archived_instants_are_merged_into_layers(copy: Callable[[str], str]) ->
     history.check()
     layers = {item.name.rpartition("_")[2] for item in archive.files()}
     assert "1.parquet" in layers
+    manifests = Path(Table.open(path).archive_folder).glob("manifest_*")
+    assert len([*manifests]) == 4, "those before are of no use to a reader that began before the merge"
     assert all(item.completion for item in known)
     contents = LsmArchive(STORAGE, Table.open(path).archive_folder).content(known)
     assert all(content.metadata for content in contents.values())

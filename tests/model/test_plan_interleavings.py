@@ -255,3 +255,19 @@ def test_nothing_is_planned_beside_a_write_that_has_not_looked(path: str, servic
     answer = aside("S", lambda: run(path, mode="run", options=how))
     assert lost(answer) or answer.status == "skipped", answer
     assert Timeline.load(path).commits() == before.commits()
+
+
+def test_beside_a_write_that_has_looked_a_plan_is_made(path: str) -> None:
+    """The inflight file of Apache Hudi says so."""
+    for w in ("0", "1"):
+        upsert(path, w, PLAIN)
+    upsert(path, "0", PLAIN, "l")
+    timeline = Timeline.load(path)
+    pending = Instant(new_instant_time(timeline.last_time, True), Action.COMMIT, State.REQUESTED)
+    begin_instant(store_at(path), pending)
+    store_at(path).create(pending.with_state(State.INFLIGHT))
+    beat = Path(path, ".hoodie/.heartbeat", pending.time)
+    beat.parent.mkdir(exist_ok=True)
+    beat.touch()
+    answer = aside("S", lambda: hoodie.cluster_table(path, mode="schedule", options=PLAIN))
+    assert (answer.status, answer.reason) == ("scheduled", "")

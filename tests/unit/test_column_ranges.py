@@ -102,12 +102,34 @@ def test_every_value_is_within(
         pass
 
 
+def test_a_row_group_without_rows_has_no_nulls() -> None:
+    out, rows = pa.BufferOutputStream(), pa.table({"c": pa.array([None, 7], pa.int64())})
+    with pq.ParquetWriter(out, rows.schema) as writer:
+        writer.write_table(rows.slice(0, 0))
+        writer.write_table(rows)
+    metadata = pq.read_metadata(pa.BufferReader(out.getvalue()))
+    assert metadata.num_row_groups == 2
+    found = footer_ranges(metadata, ["c"])["c"]
+    assert (found.values, found.nulls, found.low, found.high) == (2, 1, 7, 7)
+
+
 def test_texts_that_are_long_are_cut_in_logs() -> None:
     found = logged(pa.array(["b" * 5000, "c" * 5000]))
     assert found is not None
     assert (found.low, found.high) == ("b" * 1024, "c" * 1023 + "d")
     last = logged(pa.array(["\U0010ffff" * 2000]))
     assert last is None
+
+
+def test_bytes_that_are_long_are_cut_in_logs() -> None:
+    """The bound above is the next of that length; bytes of 255 have none."""
+    found = logged(pa.array([b"b" * 5000, b"c" * 1022 + b"\xfe" * 9]))
+    assert found is not None
+    assert (found.low, found.high) == (b"b" * 1024, b"c" * 1022 + b"\xfe\xff")
+    ends = logged(pa.array([b"c" * 1000 + b"\xff" * 90]))
+    assert ends is not None
+    assert ends.high == b"c" * 999 + b"d"
+    assert logged(pa.array([b"\xff" * 2000])) is None
 
 
 def test_a_file_with_a_text_that_the_footer_leaves_out_has_no_ranges() -> None:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hoodie.errors import InputError, SchemaError
+from hoodie.format import evolution
 from hoodie.format.evolution import conform, evolve, read_as
 from hoodie.format.meta_fields import with_meta
 from hoodie.format.schema import array_of, canonical, from_avro, map_of
@@ -309,6 +310,16 @@ def test_unchanged_columns_are_not_copied() -> None:
     assert before is not None
     assert after is not None
     assert before.address == after.address
+
+
+def test_columns_of_more_bytes_than_offsets_of_32_bits_reach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They become several chunks: the limit is 2 GiB, here 40 bytes."""
+    monkeypatch.setattr(evolution, "_MAX_CHUNK_BYTES", 40)
+    texts = [f"text {number}" for number in range(11)] + ["x" * 50]
+    rows = pa.table({"c": pa.array(texts, pa.large_string())})
+    found = conform(rows, schema_of(c=pa.string())).column("c")
+    assert (found.type, found.to_pylist()) == (pa.string(), texts)
+    assert found.num_chunks > 3
 
 
 def test_empty_tables() -> None:

@@ -172,6 +172,14 @@ def test_later_records_count_and_sizes_grow(made: Made) -> None:
     assert (first.path, first.size, first.is_dir) == (f"{made.path}/p/a", 20, False)
 
 
+def test_what_is_deleted_and_was_never_there_leaves_the_others(made: Made) -> None:
+    """As a rollback of files whose commit the metadata table never saw is recorded."""
+    made.base({"__all_partitions__": {"p": 0, "q": None}, "p": {"a": 10, "b": None}})
+    assert (made.listing().partitions(), made.files()) == (["p"], {"a": 10})
+    made.commit(1, {"p": {"c": None}})
+    assert made.files() == {"a": 10}
+
+
 def test_partitions_of_a_table_without_any(made: Made) -> None:
     made.base({"__all_partitions__": {".": 0}, ".": {"a": 10}})
     assert made.listing().partitions() == [""]

@@ -80,7 +80,13 @@ def test_tokens_outlive_archival(tmp_path: Path) -> None:
     assert (again.status, again.instant, again.num_inserts) == ("already_committed", first.instant, 1)
 
 
-def test_archival_keeps_the_token_of_a_killed_writer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["", "clean"])
+def test_archival_keeps_the_token_of_a_killed_writer(tmp_path: Path, before: str) -> None:
+    if before:  # an instant that has no token, which the archiver meets first
+        for _ in range(3):
+            hoodie.write_table(plain(("c", 0, "z")), str(tmp_path / "t"), options=PLAIN)
+        retained = {"hoodie.cleaner.commits.retained": 1, "hoodie.clean.max.commits": 0}
+        assert hoodie.clean_table(str(tmp_path / "t"), options=retained).num_files
     first = _write(tmp_path / "t", ("a", 1, "x"))
     for file in (tmp_path / "t" / ".hoodie" / ".aux" / "airflow-tokens").iterdir():
         file.unlink()

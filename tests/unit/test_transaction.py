@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.participant import Commit, CommitParticipant
+from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline import store
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, WriteStat
@@ -102,6 +104,10 @@ def test_a_second_transaction_of_this_process_is_refused(base: str) -> None:
         ):
             t.begin()
         assert refused.value.values["instant"] == first.instant
+        dead_after = re.search(r"or, if it is dead, for (\d+) s$", str(refused.value))
+        assert dead_after is not None
+        whole = CONFIG[INTERVAL_MS] * CONFIG[TOLERABLE_MISSES] // 1000
+        assert whole - 60 < int(dead_after[1]) <= whole + 1
         assert states(base) == [f"{first.instant} commit inflight"]
         first.commit({}, "UPSERT", {})
     assert litter(base) == []

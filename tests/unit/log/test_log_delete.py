@@ -47,7 +47,9 @@ TYPES: list[tuple[pa.DataType, list[Any], str, list[Any]]] = [
 ]  # fmt: skip
 
 
-def by_the_book(keys: list[str], partitions: list[str], ordering: Sequence[tuple[str, Any] | None]) -> bytes:
+def by_the_book(
+    keys: list[str], partitions: Sequence[str | None], ordering: Sequence[tuple[str, Any] | None]
+) -> bytes:
     """Content of a DELETE block, by fastavro."""
     records = [
         {
@@ -74,6 +76,15 @@ def test_the_bytes_of_apache_hudi() -> None:
     read = read_delete_block(one)
     assert (read.keys.to_pylist(), read.partitions.to_pylist(), read.ordering) == (["k002"], ["p0"], None)
     assert len(read_delete_block(bytes.fromhex("00000003 00000001 00"))) == 0
+
+
+def test_a_partition_may_be_null() -> None:
+    """By the schema; none is written."""
+    keys, partitions = ["k1", "k2", "k3", "k4"], ["p", None, "", None]
+    read = read_delete_block(by_the_book(keys, partitions, [("LongWrapper", 7)] * 4), pa.int64())
+    assert (read.keys.to_pylist(), read.partitions.to_pylist()) == (keys, partitions)
+    assert read.ordering is not None
+    assert read.ordering.to_pylist() == [7] * 4
 
 
 @pytest.mark.parametrize(("dtype", "values", "wrapper", "stored"), TYPES, ids=lambda item: str(item)[:40])

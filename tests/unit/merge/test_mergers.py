@@ -94,6 +94,8 @@ def test_null_ordering_value(name: str) -> None:
 def test_ordering_column_that_does_not_fit() -> None:
     with pytest.raises(InputError, match="'when' is not in the input; its columns are k, ts, op"):
         made(SCHEMA, "when")
+    with pytest.raises(InputError, match=r"'m\.when' is not in the input"):
+        made(arrow_schema([("m", pa.struct([("v", pa.int8())]))]), "m.when")
     with pytest.raises(ConfigError, match="has no order"):
         made(pa.schema([("ts", pa.list_(pa.int8()))]))
     with pytest.raises(InputError, match="has to be boolean, not string"):

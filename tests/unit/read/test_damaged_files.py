@@ -72,8 +72,12 @@ def refused(path: Path, file: Path, instant: str, **query: Any) -> str:
     return str(error.value)
 
 
-def test_a_missing_base_file_of_an_older_commit(cow: tuple[Path, list[str]]) -> None:
+@pytest.mark.parametrize("superseded", [False, True])
+def test_a_missing_base_file_of_an_older_commit(cow: tuple[Path, list[str]], superseded: bool) -> None:
+    """Also behind a commit all of whose files were superseded."""
     path, (first, second) = cow
+    if superseded:
+        hoodie.write_table(as_table(small_rows([1, 4], 3), SMALL_SCHEMA), str(path), options=OPTIONS)
     [file] = (path / "eu").glob("*.parquet")
     file.unlink()
     for query in ({}, {"query": "read_optimized"}, {"as_of": second}, {"begin": "000"}, {"where": "ts > 0"}):

@@ -219,13 +219,14 @@ def test_files_of_a_pending_plan_are_as_good_as_gone(tmp_path: Path) -> None:
     assert read(path, as_of=second) == expected(*rows("eu", 2))
 
 
-def test_after_an_overwrite_its_own_state_is_whole(tmp_path: Path) -> None:
-    """Files of the replaced groups, which a clean by versions took, are no part of it."""
+@pytest.mark.parametrize("later", ["upsert", "bulk_insert"])
+def test_after_an_overwrite_its_own_state_is_whole(tmp_path: Path, later: str) -> None:
+    """Files of the replaced groups, which a clean by versions took, are no part of it, nor are new ones."""
     path = tmp_path / "t"
     write(path, rows("eu", 1))
     second = write(path, rows("eu", 2, "d"), "insert_overwrite")
     hoodie.clean_table(str(path), options=VERSIONS)
-    write(path, rows("us", 3))
+    write(path, rows("us", 3), later)
     assert read(path, as_of=second) == expected(*rows("eu", 2, "d"))
 
 

@@ -87,6 +87,10 @@ def answers(where: str, schema: pa.Schema = SCHEMA, **of_session: str) -> int:
             (where, ANY.answers)
             for where in ("CASE WHEN f THEN t = 'b' END", "t IN ('b', 7)", "f alias", "s.t = 'b'")
         ),
+        *(
+            (where, ANY.answers)
+            for where in ("CAST(i AS DECIMAL(10, 2)) = 8", "CAST(t AS STRING COLLATE UTF8_LCASE) = 'A'")
+        ),
         ("CASE WHEN n = 1 THEN f ELSE t = 'b' AND i = 8 END AND t = 'b'", FALSE),
         ("CASE WHEN n = 1 AND t = 'b' AND f THEN true ELSE true END", ANY.answers),
     ],

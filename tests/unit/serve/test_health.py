@@ -94,6 +94,7 @@ def test_the_queue(table: WrittenTimeline, ask: Ask) -> None:
         Heartbeat(handle, begun.time, 60_000, 2, Work(extra={RUN_KEY: "backfill/load/3/run=b"})),
         Heartbeat(handle, f"1{now - 90_000:013d}000001", 60_000, 2, Work(extra=RUN), FOLDER),
         Heartbeat(handle, f"0{now - 30_000:013d}000001", 60_000, 2, folder=FOLDER),
+        Heartbeat(handle, f"9{now:013d}000001", 60_000, 2, folder=FOLDER),  # of no rank that is known
     ]
     for beat in beats:
         beat.start()

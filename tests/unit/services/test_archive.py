@@ -448,6 +448,12 @@ def test_small_archive_files_are_merged(table: Pair) -> None:
     table.check("merged")
 
 
+def test_archive_files_stay_where_the_settings_ask_for_no_merge(table: Pair) -> None:
+    results = grow(table, {**FEW, "hoodie.archive.merge.files.batch.size": 3}, 3)
+    assert [item.merged for item in results] == [[], [], []]
+    assert names(table) == {archive_name(number) for number in (1, 2, 3)}
+
+
 def test_a_large_file_ends_the_row(table: Pair) -> None:
     grow(table, FEW, 3)
     sizes = [item.size for item in LogArchive(STORAGE, folder(table)).files()]

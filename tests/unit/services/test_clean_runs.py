@@ -107,6 +107,7 @@ def test_a_plan_that_was_cut_while_it_was_written_is_removed(table: Pair, state:
         assert files(table) == before
         return
     assert clean(table, "execute", dry_run=True).pending == [instant]
+    assert requested.exists()
     assert clean(table, "execute").reason == "no clean is pending"
     assert not list(table.path.glob(f".hoodie/{instant}.*"))
     assert files(table) == before
@@ -254,8 +255,9 @@ def test_writes_clean_by_themselves(tmp_path: Path) -> None:
         assert pair.write(small_rows(range(30), version)).warnings == []
     assert instants_of(files(pair)) == set(commits(pair)[3:])
     assert len(timeline(pair).filter([Action.CLEAN], completed=True)) == 3
-    assert pair.write(small_rows(range(30), 7), hoodie__clean__automatic="false").warnings == []
-    assert len(timeline(pair).filter([Action.CLEAN])) == 3
+    for setting in ("hoodie__clean__automatic", "hoodie__table__services__enabled"):
+        assert pair.write(small_rows(range(30), 7), **{setting: "false"}).warnings == []
+        assert len(timeline(pair).filter([Action.CLEAN])) == 3, setting
 
 
 def test_what_fails_after_a_write_is_a_warning(table: Pair) -> None:

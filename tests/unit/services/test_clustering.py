@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ from tests.unit.services.clustering_support import (
     stored,
     timeline,
 )
-from tests.unit.write.support import BUDGET, OPTIONS, Pair, Templates, data_files, listing
+from tests.unit.write.support import BUDGET, OPTIONS, PLAIN, Pair, Templates, data_files, listing, plain
 
 ROLL_BACK = "hoodie.clustering.rollback.pending.replacecommit.on.conflict"
 UPDATES = "hoodie.clustering.updates.strategy"
@@ -204,6 +205,19 @@ def test_files_end_at_the_target_size(tmp_path: Path) -> None:
     assert len(data_files(pair.path, "eu")) == 2
     rows = [stored(file, "id").num_rows for file in data_files(pair.path, "eu")]
     assert rows == [200, 200]
+
+
+def test_files_that_grow_by_another_codec_become_more(tmp_path: Path) -> None:
+    """Their number is estimated by the sizes before; the size of each is looked at while it is written."""
+    chance, options = random.Random(1), {**PLAIN, **NO_PACKING}
+    rows = plain(*((f"{number:06d}", 1, chance.randbytes(50).hex()) for number in range(4000)))
+    for start in range(0, 4000, 1000):
+        hoodie.write_table(rows.slice(start, 1000), str(tmp_path / "t"), operation="insert", options=options)
+    sizes = [file.stat().st_size for file in data_files(tmp_path / "t")]
+    assert len(sizes) == 4
+    stored_plainly = {"hoodie.parquet.compression.codec": "uncompressed"}
+    cluster(tmp_path / "t", options={SORT: "id", TARGET: max(sizes) + 1, **stored_plainly})
+    assert len(data_files(tmp_path / "t")) > 4
 
 
 # --- plans -------------------------------------------------------------------------------------------------

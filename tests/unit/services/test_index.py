@@ -25,7 +25,7 @@ from hoodie.table.checkup import ERROR, OK, WARNING
 from hoodie.write.participants.metadata.registry import ALL_PARTITIONS
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.metadata import disagreements, has_metadata_table, misled
-from tests.support.metadata_index import make_metadata_table
+from tests.support.metadata_index import make_metadata_table, wrapped
 from tests.support.tables import small_rows
 from tests.support.tiers import full_but
 from tests.unit.services.undo_support import COMPACT, COPY_ON_WRITE, MERGE_ON_READ, History, three_commits
@@ -246,6 +246,25 @@ def test_the_doctor_finds_filters_of_other_files(tmp_path: Path) -> None:
     assert status == ERROR
     assert "records of bloom_filters say otherwise than the files" in text
     hoodie.index_table(str(history.path), "rebuild", "bloom_filters")
+    assert [status for status, _ in found(history.path, deep=True)] == [OK]
+
+
+@pytest.mark.parametrize(("kind", "value"), [("String", "z"), ("Long", 5)], ids=["narrow", "of another type"])
+def test_the_doctor_finds_statistics_that_leave_values_out(tmp_path: Path, kind: str, value: object) -> None:
+    history = History(tmp_path / "t", COPY_ON_WRITE)
+    history.change(1)
+
+    def wrong(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        for record in records:
+            if record["type"] == 3:
+                record["ColumnStatsMetadata"] |= dict.fromkeys(["minValue", "maxValue"], wrapped(kind, value))
+        return records
+
+    make_metadata_table(history.path, stats=["id"], change=wrong)
+    [(status, text)] = found(history.path, deep=True)
+    assert status == ERROR
+    assert "records of column_stats say otherwise than the files: column id of " in text
+    hoodie.index_table(str(history.path), "rebuild", "column_stats")
     assert [status for status, _ in found(history.path, deep=True)] == [OK]
 
 

@@ -260,15 +260,15 @@ class TestRefused:
         history.check()
 
 
-def interrupted(history: History, instant: str, after: str) -> None:
-    """A restore that fails at the first change behind the second file with this ending."""
+def interrupted(history: History, instant: str, after: str, changes_after: int = 1) -> None:
+    """A restore that fails at a change behind the second file with this ending, the first by default."""
     probe, changes = history.path.with_name("probe"), Faults()
     shutil.copytree(history.path, probe)
     with injected(changes):
         hoodie.restore_table(str(probe), InstantTime(instant))
     shutil.rmtree(probe)
     found = [number for number, change in enumerate(changes.log, 1) if change.path.endswith(after)]
-    with injected(Faults(at=found[1] + 1)), pytest.raises(InjectedFault):
+    with injected(Faults(at=found[1] + changes_after)), pytest.raises(InjectedFault):
         restore(history, instant)
 
 
@@ -295,6 +295,18 @@ def test_what_was_killed_is_refused_by_writers_and_finished_by_the_next(history:
     assert set(RestoreMetadata.from_bytes(done.read_bytes()).rollbacks) == set(later)
     assert timeline(history).filter([Action.ROLLBACK]) == []
     history.change(7)
+
+
+def test_files_of_a_commit_that_went_before_a_kill_are_deleted_by_the_next(history: History) -> None:
+    _, saved, *later = history.commits()
+    interrupted(history, saved, ".rollback.inflight", changes_after=4)
+    left = [time for time in later if not [*history.path.glob(f".hoodie/{time}.*commit")]]
+    assert any([*history.path.glob(f"*/*{time}*")] for time in left), (
+        "it is off the timeline, its files are there"
+    )
+    assert restore(history, saved).resumed
+    history.back_to(saved)
+    assert [file for time in left for file in history.path.glob(f"*/*{time}*")] == []
 
 
 def test_a_rollback_of_another_instant_that_is_under_way_stays_for_who_finishes_it(history: History) -> None:

@@ -119,11 +119,12 @@ def test_what_stands_in_the_way_is_named(history: History) -> None:
         rollback(history, clean.time)
 
 
-def test_not_without_the_files_of_the_commit_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("operation", ["upsert", "insert_overwrite"])
+def test_not_without_the_files_of_the_commit_before(tmp_path: Path, operation: str) -> None:
     """Apache Hudi would lose the rows: a clean by versions has taken the slices before the newest."""
     history = History(tmp_path / "t")
-    for version in (1, 2):
-        history.change(version)
+    history.change(1)
+    history.write(small_rows(range(12), 2), operation)
     options = {
         "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS",
         "hoodie.cleaner.fileversions.retained": 1,

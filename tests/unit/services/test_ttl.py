@@ -90,7 +90,6 @@ def test_by_creation(tmp_path: Path, at: At) -> None:
     gone(pair, "us")
 
 
-@pytest.mark.full
 def test_rows_in_logs_keep_their_partition(tmp_path: Path, at: At) -> None:
     """Their file slice is as old as its base file."""
     pair = Pair(tmp_path / "t", MOR)

@@ -16,7 +16,9 @@ from hoodie.table import properties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.time import InstantTime
 from tests.support.faults import Change, Faults, InjectedFault, die_at, injected
+from tests.support.later_tables import new_tables_of
 from tests.support.metadata import KEPT, disagreements, has_metadata_table, misled
+from tests.support.rows import assert_same_rows
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.support.tiers import crossed_but, full_but
 from tests.unit.services.undo_support import COMPACT, COPY_ON_WRITE, MERGE_ON_READ, TYPES, History, changed
@@ -177,6 +179,18 @@ def test_rollbacks(history: History) -> None:
     history.change(4)
     agrees(history)
     history.check()
+
+
+def test_a_rollback_deletes_log_files_of_later_versions(tmp_path: Path) -> None:
+    """Both the table's and those of its metadata table, which goes on."""
+    with new_tables_of(9):
+        history = made(tmp_path / "t", MERGE_ON_READ, 2)
+        kept, gone = history.commits()
+        before = hoodie.read_table(str(history.path), as_of=kept)
+        result = hoodie.rollback_table(str(history.path), gone, options=KEPT)
+        assert (result.warnings, result.metadata_table_removed) == ([], False)
+        agrees(history)
+        assert_same_rows(hoodie.read_table(str(history.path)), before)
 
 
 @pytest.mark.full

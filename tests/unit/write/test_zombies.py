@@ -19,10 +19,12 @@ from hoodie.storage import Check
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import heartbeat_folder, heartbeat_path
+from hoodie.table.rolled_back import names_missing_files
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.store import create_instant
+from hoodie.write import repair
 from hoodie.write.inflight import InflightService
 from hoodie.write.transaction import Transaction
 from tests.support.later_tables import new_tables_of
@@ -285,6 +287,27 @@ def test_a_service_published_while_its_successor_was_at_work_and_both_died(servi
     assert run_service(path, service, "execute").instant == planned.time
     assert upsert(path, 2).rolled_back == []
     assert stored_rows(path) == MORE
+
+
+def test_a_commit_that_another_writer_takes_back_first_is_not_rolled_back_twice(
+    serviced: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, service = serviced
+    sleeper, planned, stats = begun(path, service)
+    declare_dead(path)
+    Transaction(Table.open(path), Config.of({}), True).resume(planned, [""])
+    publish(path, sleeper, planned, stats)
+    declare_dead(path)
+
+    def late(table: Table, completed: Instant) -> bool:
+        if {*table.storage.names(heartbeat_folder(path))} - {planned.time}:  # this write has the table
+            table.store.delete_states([completed])
+        return names_missing_files(table, completed)
+
+    monkeypatch.setattr(repair, "names_missing_files", late)
+    new = pa.table({"id": ["own-2"], "ts": [2]})
+    assert hoodie.write_table(new, path, options=OPTIONS).rolled_back == []
+    assert stored_rows(path) == [("own-0", 0), ("own-2", 2), ("shared", 1)]
 
 
 def test_two_executions_of_one_plan_complete_it_once(serviced: tuple[str, str]) -> None:
