@@ -49,8 +49,6 @@ _ASKING = {**FEW_GROUPS, **_STATISTICS, "hoodie.index.type": "RECORD_INDEX"}
 _LOCATED = {**KEPT, **_ASKING}
 _MOR_LOCATED = {**MOR_KEPT, **_ASKING}
 _CLUSTERED = {**NO_PACKING, **MANUAL, **ON, **_ASKING}
-#: those that ask for column statistics, which are not written yet since version 8
-STATISTICS = ("index_created", "index_beside", "index_rebuilt", "index_rebuilt_some")
 _ALL = ("bloom_filters", "column_stats", "files", "record_index")
 
 

@@ -147,7 +147,14 @@ class Serviced:
             tuple(instant.time for instant in timeline.commits()),
             tuple(str(item) for item in archived if item.comparable_action in COMMIT_ACTIONS),
             tuple(str(instant) for instant in timeline.pending()),
-            tuple(sorted(item.name for item in STORAGE.list(f"{path}/.hoodie/.aux") if not item.is_dir)),
+            tuple(
+                sorted(
+                    item.name
+                    for item in STORAGE.list(f"{path}/.hoodie/.aux")
+                    # times of completion that a killed run agreed on stay until the instant is archived
+                    if not item.is_dir and not ((found := ONE.parse(item.name)) and found.completed)
+                )
+            ),
         )
 
     @property

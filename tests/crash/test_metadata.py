@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from hoodie.config.versions import NEWEST
 from hoodie.errors import TableNotFound
 from hoodie.timeline.active import Timeline
 from tests.crash.cases import Case, Kind, every
 from tests.crash.conftest import Bench
-from tests.crash.metadata import KEPT, METADATA, MOR_KEPT, STATISTICS
+from tests.crash.metadata import KEPT, METADATA, MOR_KEPT
 from tests.crash.scenarios import CHANGES, NO_ROWS, run
 from tests.crash.survival import survival
 from tests.crash.worker import Worker, answer
@@ -69,8 +68,6 @@ def test_a_kill_between_the_two_commits(bench: Bench) -> None:
 @pytest.mark.parametrize(("name", "kind", "rest"), SWEPT)
 def test_it_agrees_with_the_folders(bench: Bench, name: str, kind: Kind, rest: bool) -> None:
     """A failure of each class, or all else."""
-    if bench.version != NEWEST.number and name in STATISTICS:
-        pytest.skip("statistics of later versions are not written yet")
     sweep(bench, name, bench.cases(METADATA[name], kind, rest=rest))
 
 

@@ -18,12 +18,16 @@ from hoodie import api, service_api
 from hoodie.codec.arrays import pc, whole
 from hoodie.errors import ConfigError
 from hoodie.format.hfile_records import KEY_FIELD
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_data import read_delete_block
+from hoodie.format.log_file import LogFileReader
 from hoodie.metadata.index_definitions import index_definitions
 from hoodie.metadata.keys import column_key, file_key, partition_key
 from hoodie.metadata.partitions.column_stats import STATS, ColumnStats, decoded
 from hoodie.metadata.partitions.secondary_index import index_keys, record_keys
 from hoodie.metadata.partitions.value_types import restored
 from hoodie.metadata.table import MetadataTable, Partition
+from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableType
 from hoodie.table.view import FileSlice, merged_slices
@@ -201,6 +205,36 @@ def forms(path: str) -> set[tuple[Any, ...]]:
                         kind["typeOrdinal"],
                     )
                 )
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", full_but({"1.2.0-v9/mdt_full_cow"}, ["1.2.0-v8/mdt_full_cow", "1.2.0-v9/mdt_full_cow"])
+)
+def test_what_a_clean_takes_is_deleted_by_key(copy: Callable[[str], str], name: str) -> None:
+    """As Apache Hudi 1.x does, of filters and of statistics: no block has records of files that are gone."""
+    path = copy(name)
+    metadata = Path(path, ".hoodie/metadata")
+    cleaned = service_api.clean_table(path, options={"hoodie.cleaner.commits.retained": "1"})
+    names = {file for files in cleaned.files.values() for file in files}
+    assert names
+    keys = {file_key(*file.rpartition("/")[::2]) for file in names}
+    for index, begin in (("bloom_filters", 0), ("column_stats", len(column_key("")))):
+        blocks = log_blocks(metadata / index, cleaned.instant)
+        assert {kind for kind, _ in blocks} == {BlockType.DELETE}
+        assert {key[begin:] for _, deleted in blocks for key in deleted} == keys
+
+
+def log_blocks(folder: Path, instant: str) -> list[tuple[BlockType, set[str]]]:
+    """The blocks that an instant wrote, with the keys that they delete."""
+    found = []
+    for file in sorted(folder.glob(f".*_{instant}.log.*")):
+        with LogFileReader(LocalStorage(), str(file)) as log:
+            for block in log.blocks():
+                deleted: Any = []
+                if block.type is BlockType.DELETE:
+                    deleted = read_delete_block(log.content(block)).keys.to_pylist()
+                found.append((block.type, set(deleted)))
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -27,10 +28,13 @@ from hoodie.errors import (
     TableBusy,
     UnsupportedVersion,
 )
+from hoodie.serve.page import Page
 from hoodie.services.downgrade.service import DowngradeRequest
 from hoodie.services.upgrade.run import VersionResult, downgrade, upgrade
 from hoodie.services.upgrade.service import UpgradeRequest
 from hoodie.storage.local import LocalStorage
+from hoodie.table.checkup import NOTE, WARNING
+from hoodie.table.doctor import check_table
 from hoodie.table.handle import Table
 from hoodie.timeline.placement import VERSION_CHANGE
 from hoodie.write.transaction import Transaction
@@ -417,3 +421,52 @@ def test_killed_at_any_step(older: Callable[[str], str], case: str, kind: str, t
         assert answers(path, []) == before_retry, at
         assert set(table.archive.instants()) == archived, at
         shutil.rmtree(path)
+
+
+@pytest.mark.parametrize(("former", "to"), [(6, 9), (9, 6)], ids=["6 to 9", "9 to 6"])
+def test_the_doctor_and_the_page_know_a_change_that_was_killed(
+    older: Callable[[str], str], tmp_path: Path, former: int, to: int
+) -> None:
+    """While instants are copied, right after the properties changed, and while the former ones go."""
+    template = older("cow_nonpart")
+    if former != 6:
+        change(template, former)
+    faults, commits = Faults(), len(api.instants(template))
+    with injected(faults):
+        change(str(shutil.copytree(template, tmp_path / "undisturbed")), to)
+    changes = [(number, item.name, item.path) for number, item in enumerate(faults.log, 1)]
+    swap = max(number for number, _, name in changes if name.endswith("hoodie.properties"))
+    copied = next(n for n, what, name in changes if what == "create" and name.endswith("commit"))
+    gone = next(n for n, what, name in changes if n > swap and what.startswith("delete"))
+    for at, version in ((copied, former), (swap, to), (gone, to)):
+        path = str(shutil.copytree(template, tmp_path / str(at)))
+        with injected(Faults(at=at, phase=Phase.AFTER)), contextlib.suppress(InjectedFault):
+            change(path, to)
+        (found,) = [finding for finding in check_table(path) if finding.check == "version"]
+        assert found.status == WARNING
+        assert f"from {former} to {to}, which was killed" in found.text
+        assert f"The table has version {version}" in found.text
+        command = "upgrade" if to > former else "downgrade"
+        assert found.remedy.startswith(f"hoodie {command} --table {path} --to {to} finishes it")
+        assert ("takes the change back" in found.remedy) == (version == former)
+        assert len(api.instants(path)) == commits
+        reply = Page({"orders": path}.copy).get("tables/orders/health", "")
+        assert (reply.status, json.loads(reply.body)["level"]) == (200, 2), reply.body
+        assert found.text in json.loads(reply.body)["reasons"]
+        assert all(item.error is None for item in service_api.plan_services(path).services)
+        change(path, to)
+        assert not [finding for finding in check_table(path) if finding.check == "version"]
+
+
+def test_the_doctor_knows_a_change_that_goes_on(older: Callable[[str], str]) -> None:
+    path = older("cow_nonpart")
+    marker = Path(path, ".hoodie", VERSION_CHANGE)
+    with Transaction(Table.open(path), Config.of(NO_WAIT), utc=False) as process:
+        process.claim(alone=True)
+        marker.write_text("6 9")
+        (found,) = [finding for finding in check_table(path) if finding.check == "version"]
+    assert found.status == NOTE
+    assert "is at work" in found.text
+    marker.write_bytes(b"\xff" * 100)
+    (found,) = [finding for finding in check_table(path) if finding.check == "version"]
+    assert found.remedy == "write to the table, which deletes what is left of the other version"

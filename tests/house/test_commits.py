@@ -21,16 +21,17 @@ STORE = HOODIE / "timeline/store.py"
 METADATA = HOODIE / "metadata/written_table.py"
 #: what makes a file of a name that is given
 MAKERS = {"create", "write", "output"}
+COMPLETING = {"create_instant", "create_alone"}
 
 
 def test_instants_are_completed_by_the_commit_module_alone() -> None:
     """Others begin instants with `begin_instant`, which refuses completed ones."""
     found = [
         place(path, node)
-        for path, tree in sources(COMMIT, STORE, METADATA, having=("create_instant", "store"))
+        for path, tree in sources(COMMIT, STORE, METADATA, having=(*COMPLETING, "store"))
         for node in ast.walk(tree)
-        if (isinstance(node, ast.alias) and node.name == "create_instant")
-        or (isinstance(node, ast.Attribute) and node.attr == "create_instant")
+        if (isinstance(node, ast.alias) and node.name in COMPLETING)
+        or (isinstance(node, ast.Attribute) and node.attr in COMPLETING)
         or (isinstance(node, ast.Attribute) and node.attr == "create" and named(node.value) == "store")
         or (
             isinstance(node, ast.Call)

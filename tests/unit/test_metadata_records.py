@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
+from hoodie.config.versions import LayoutVersion
 from hoodie.errors import TableError
+from hoodie.format.hfile_records import cells_of, decode_rows
+from hoodie.metadata.merging import recoded
+from hoodie.metadata.partitions.column_ranges import ColumnRange
+from hoodie.metadata.partitions.column_stats import STATS, TIGHT, FileRanges, stats_records
 from hoodie.metadata.partitions.files import FILES, SCHEMA, of_clean, of_commit, of_listing, of_rollback
+from hoodie.metadata.record_schema import record_schema, whole_records
+from hoodie.metadata.table import Partition
 from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.models.clean import CleanedPartition, CleanMetadata
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, RollbackPartition
@@ -85,3 +95,17 @@ def test_what_a_rollback_deletes_goes_where_it_is_still_listed() -> None:
 def test_a_listing() -> None:
     assert found(of_listing({})) == {ALL: {}}
     assert found(of_listing({"p": {"a": 1}, "q": {}})) == {ALL: {"p": 0, "q": 0}, "p": {"a": 1}, "q": {}}
+
+
+def test_statistics_of_a_release_that_knows_less_of_them() -> None:
+    """Records of 0.15.0 in a metadata table that Apache Hudi 1.x upgraded lack a required field."""
+    older, later = record_schema(), record_schema(LayoutVersion.TWO)
+    ends = ColumnRange(
+        column="a", kind="StringWrapper", low="x", high="y", values=2, nulls=0, size=1, uncompressed=1
+    )
+    made = stats_records([FileRanges("p", "f.parquet", [ends], {"a": pa.string()})])
+    cells = recoded(cells_of(whole_records(made.rows, older), older), older, Partition.COLUMN_STATS, later)
+    records: Any = decode_rows([cells], later, [STATS]).column(STATS).to_pylist()
+    (record,) = records
+    assert record[TIGHT] is False
+    assert record["minValue"]["StringWrapper"] == {"value": "x"}

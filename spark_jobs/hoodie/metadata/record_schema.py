@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import pyarrow as pa
 
+from hoodie.codec.arrays import whole
 from hoodie.codec.arrow_avro import decode_values
 from hoodie.codec.avro import schema_json
 from hoodie.codec.avro_types import array_of, map_of, parse_text
@@ -101,18 +102,50 @@ def _united_type(one: Any, other: Any) -> pa.DataType:
 
 
 def whole_records(rows: pa.Table, schema_text: str) -> pa.Table:
-    """The rows with all columns, and all of their fields, of a `record_schema`; what they lack is null."""
+    """The rows with all columns, and all of their fields, of a `record_schema`. What they lack, as of another
+    release, has its default, which is null mostly.
+    """
     nothing: Any = pa.nulls(rows.num_rows)
     names = [field.name for field in parse_text(schema_text).fields]
     there = frozenset(rows.schema.names)
+    for name, defaults in _defaults(schema_text).items():
+        if name in there:
+            place = rows.schema.get_field_index(name)
+            filled = _filled(whole(rows.column(name)), defaults, column_type(name, schema_text))
+            rows = rows.set_column(place, name, filled)
     structs = [name for name in names if name in there and pa.types.is_struct(rows.schema.field(name).type)]
     fields = [pa.field(name, column_type(name, schema_text)) for name in structs]
     if any(field.type != rows.schema.field(field.name).type for field in fields):
-        whole = read_as(rows.select(structs), pa.schema(fields))
+        read = read_as(rows.select(structs), pa.schema(fields))
         for field in fields:
             place = rows.schema.get_field_index(field.name)
-            rows = rows.set_column(place, field, whole.column(field.name))
+            rows = rows.set_column(place, field, read.column(field.name))
     return pa.table({name: rows.column(name) if name in there else nothing for name in names})
+
+
+@functools.cache
+def _defaults(schema_text: str) -> Mapping[str, Mapping[str, Any]]:
+    """The defaults of the fields in a column that have others than null, by column."""
+    found = {}
+    for column in json.loads(schema_text)["fields"]:
+        kinds = column["type"] if isinstance(column["type"], list) else [column["type"]]
+        fields = [field for kind in kinds if isinstance(kind, dict) for field in kind.get("fields", ())]
+        defaults = {field["name"]: field["default"] for field in fields if field.get("default") is not None}
+        if defaults:
+            found[column["name"]] = defaults
+    return found
+
+
+def _filled(records: Any, defaults: Mapping[str, Any], wanted: Any) -> Any:
+    """Structs that lack some fields of the type `wanted`, with the defaults of those."""
+    lacking = [name for name in defaults if records.type.get_field_index(name) < 0]
+    if not lacking:
+        return records
+    same: Any = pa.array([0] * len(records), pa.int8())
+    new = [pa.array([defaults[name]], wanted.field(name).type).take(same) for name in lacking]
+    parts = [records.field(place) for place in range(records.type.num_fields)]
+    fields = [*records.type, *map(wanted.field, lacking)]
+    return pa.StructArray.from_arrays([*parts, *new], fields=fields, mask=records.is_null())
 
 
 @functools.cache

@@ -168,6 +168,7 @@ def archive(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
     ]
     table.storage.sweep_partial(archived.folder)
     archived.append(states, _BATCH)
+    table.store.sweep_agreed(chosen)
     table.store.delete_archived(files)
     table.refresh()
 

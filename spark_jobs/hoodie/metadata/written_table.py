@@ -27,7 +27,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.instant_metadata import Metadata
-from hoodie.timeline.store import begin_instant, create_instant
+from hoodie.timeline.store import begin_instant, create_alone, create_instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 _T = TypeVar("_T")
@@ -126,9 +126,22 @@ class WrittenTable(Table):
 
     def complete(self, instant: Instant, metadata: Metadata) -> None:
         """Complete an instant of the metadata table. What it shows counts for readers where the table's own
-        commit of that time is completed (hoodie.write.commit), which follows.
+        commit of that time is completed (hoodie.write.commit), which follows. Plans and rollbacks may be
+        executed by several processes, which agree on the time. A deltacommit has log files, which belong to a
+        slice by that time. So it has the one of its own process, and of two that complete one at least one
+        raises AlreadyExists.
         """
-        create_instant(self.store, self.completing(instant), self.store.content(metadata))
+        data = self.store.content(metadata)
+        if instant.action is Action.DELTACOMMIT:
+            create_alone(self.store, self.completing(instant), data)
+            return
+        completed = self.completing(instant, shared=True)
+        try:
+            create_instant(self.store, completed, data)
+        except AlreadyExists:
+            self.settle(completed)
+            raise
+        self.settle(completed)
 
     def write_log(
         self, partition: str, name: LogFileName, write: Callable[[LogFileWriter], object]

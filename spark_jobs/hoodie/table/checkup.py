@@ -19,6 +19,7 @@ from hoodie.table.markers import marker_instants
 from hoodie.table.properties import TableProperties, TableType
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, Kind, State
+from hoodie.timeline.placement import VERSION_CHANGE, version_change
 from hoodie.timeline.time import REQUESTED
 
 OK, NOTE, WARNING, ERROR = "ok", "note", "warning", "error"
@@ -86,6 +87,31 @@ def check_features(table: Examination) -> Iterator[Finding]:
             f"the table has {setting}, with which not all works here yet",
             "what does not work says so before it changes anything; use Apache Hudi for it",
         )
+
+
+def check_version_change(table: Examination) -> Iterator[Finding]:
+    """Is a change of the table version under way, or was it killed."""
+    if not table.timeline.holds(VERSION_CHANGE):
+        return
+    now, change = table.props.version, version_change(table.storage, table.base_path)
+    text = "its version is changed" + (f" from {change[0]} to {change[1]}" if change else "")
+    owner = next((beat.owner for beat in table.live.values()), None)
+    if owner is not None:
+        yield Finding("version", NOTE, f"{text}: {owner} is at work")
+        return
+    remedy = "write to the table, which deletes what is left of the other version"
+    if change is not None:
+        former, to = change
+        command = f"hoodie {'upgrade' if to > former else 'downgrade'} --table {table.base_path} --to {to}"
+        others = "takes the change back" if now == former else "does so, too"
+        remedy = f"{command} finishes it; the next write {others}"
+    yield Finding(
+        "version",
+        WARNING,
+        f"{text}, which was killed: no process is at work on it. The table has version {now}; readers pass "
+        "over copies of its instants in the form of another version",
+        table.remedy(remedy),
+    )
 
 
 def check_metadata_table(table: Examination) -> Iterator[Finding]:
@@ -248,6 +274,7 @@ Check = Callable[[Examination], Iterable[Finding]]
 
 _GLANCE: tuple[Check, ...] = (
     check_features,
+    check_version_change,
     check_metadata_table,
     check_pending,
     check_leftovers,

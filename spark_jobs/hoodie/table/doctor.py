@@ -31,6 +31,7 @@ from hoodie.table.checkup import (
     check_metadata_table,
     check_pending,
     check_services,
+    check_version_change,
     run_checks,
     some,
 )
@@ -64,6 +65,7 @@ def check_table(
         _properties,
         *((_storage,) if probe else ()),
         check_features,
+        check_version_change,
         _bootstrap,
         check_metadata_table,
         _timeline,

@@ -212,19 +212,18 @@ class Table:
 
     def completing(self, instant: Instant, *, shared: bool = False) -> Instant:
         """An instant as it is completed now, where names have that time: later than all on the timeline.
-        `shared`: other processes may complete it, too. A storage that does not fence lets them, so that they
-        agree on the time.
+        `shared`: other processes may complete it, too, so that they agree on the time; `settle` follows.
         """
         timeline, done = self.timeline, instant.with_state(State.COMPLETED)
         if not timeline.layout.has_completion_time:
             return done
         last = REQUESTED.last(filter(None, (timeline.last_time, instant.time)))
         done = replace(done, completion=new_instant_time(last, timeline.utc))
-        return self.store.agree(done) if shared and not self.storage.fences else done
+        return self.store.agree(done) if shared else done
 
     def settle(self, completed: Instant) -> None:
         """What `completing` left of an instant whose completed file is there."""
-        if completed.completion and not self.storage.fences:
+        if completed.completion:
             self.store.settle(completed)
 
     def listing(self) -> FileListing:

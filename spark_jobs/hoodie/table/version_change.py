@@ -14,10 +14,8 @@ layout two, as in Apache Hudi; that of layout two goes with its instants.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 
-from hoodie.errors import AlreadyExists
 from hoodie.table import properties
 from hoodie.table.handle import Table, open_archive
 from hoodie.table.properties import TableProperties
@@ -41,8 +39,7 @@ def change_layout(table: Table, changes: Mapping[str, str | None]) -> tuple[int,
     """
     storage, base_path, former = table.storage, table.base_path, table.layout
     other = TWO if former is ONE else ONE
-    with contextlib.suppress(AlreadyExists):
-        storage.create(_marker(base_path), b"")
+    storage.write(_marker(base_path), f"{table.properties.version} {changes[properties.VERSION]}".encode())
     _remove(table, other)
     storage.make_dirs(f"{base_path}/{TWO.folder}/history")
     archived = _copy_archive(table, other, changes)

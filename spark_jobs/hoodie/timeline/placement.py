@@ -17,13 +17,14 @@ from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
 
 #: in `.hoodie` while the version changes (`table.version_change`): hoodie.properties says which instants
-#: count, those of the other layout are copies
+#: count, those of the other layout are copies. It contains the former version and the next one
 VERSION_CHANGE = "version_change"
 #: in `.hoodie`, that of layout two
 LATER_FOLDER = TWO.folder.rpartition("/")[2]
 #: listings while the version changes
 _ROUNDS = 5
 _VERSION = re.compile(rb"^hoodie\.table\.version\s*=\s*(\d+)", re.MULTILINE)
+_CHANGE = re.compile(rb"(\d{1,2}) (\d{1,2})")
 _ZONE = re.compile(rb"^hoodie\.table\.timeline\.timezone\s*=\s*utc\s*$", re.MULTILINE | re.IGNORECASE)
 
 
@@ -68,6 +69,16 @@ def placed(
         path=base_path,
         version=version,
     )
+
+
+def version_change(storage: Storage, base_path: str) -> tuple[int, int] | None:
+    """The former version and the next one of a change that is under way, or was killed; None where there is
+    none, or the file says none.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        found = _CHANGE.fullmatch(storage.read(f"{base_path}/{META_FOLDER}/{VERSION_CHANGE}"))
+        return (int(found[1]), int(found[2])) if found else None
+    return None
 
 
 def layout_of(version: int) -> Layout:

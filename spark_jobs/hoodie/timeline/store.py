@@ -19,12 +19,15 @@ from hoodie.errors import AlreadyExists, ConflictError, TableError
 from hoodie.format.names import META_FOLDER
 from hoodie.storage import Check, Storage
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import Instant, State, in_order, is_time
+from hoodie.timeline.instant import Action, Instant, State, in_order, is_time
 from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.layout import Layout
+from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.models.clustering import RequestedReplace
-from hoodie.timeline.time import InstantTime
+from hoodie.timeline.time import REQUESTED, InstantTime
 
+#: where processes agree on times of completion
+_AUX = f"{META_FOLDER}/.aux"
 #: files that are made beside writers are made this often
 _ATTEMPTS = 20
 
@@ -115,14 +118,18 @@ class TimelineStore:
     def agree(self, completing: Instant) -> Instant:
         """An instant that several processes may complete, at the one time that its file has in its name,
         whichever of them completes it: that of the first one, which `.aux/<time>.<action>` keeps. So they
-        create the same file. `create_instant` and then `settle` are to follow, and archivers delete what is
+        create the same file. `create_instant` and then `settle` are to follow; `sweep_agreed` deletes what is
         left. It may be the time of a process that died long ago: not for instants that write log files.
         Raises TableError for a damaged file.
         """
         path = self._agreed(completing)
+        folder, _, name = path.rpartition("/")
+        self.storage.sweep_partial(folder, of=name)
         for _ in range(_ATTEMPTS):
             try:
                 self.storage.create(path, str(completing.completion).encode())
+            except ConflictError:
+                continue  # swept by another process
             except AlreadyExists:
                 with contextlib.suppress(FileNotFoundError):
                     return completing.completed_at(_agreed_time(path, self.storage.read(path)))
@@ -138,7 +145,17 @@ class TimelineStore:
 
     def _agreed(self, instant: Instant) -> str:
         """As copies of plans are named that old releases made there, and archivers delete."""
-        return f"{self.base_path}/{META_FOLDER}/.aux/{instant.time}.{instant.comparable_action.value}"
+        return f"{self.base_path}/{_AUX}/{instant.time}.{instant.comparable_action.value}"
+
+    def sweep_agreed(self, archived: Iterable[Instant]) -> None:
+        """Delete what `agree` left of instants up to the archived ones, and copies of compaction plans that
+        releases before table version 6 kept beside.
+        """
+        newest = REQUESTED.last(item.time for item in archived if item.action is not Action.CLEAN)
+        for item in self.storage.list(f"{self.base_path}/{_AUX}"):
+            found = None if item.is_dir else ONE.parse(item.name)
+            if found is not None and not found.is_after(newest):
+                self.storage.delete(item.path)
 
     def replace_plan(self, instant: Instant, data: bytes) -> None:
         """Give a pending instant another plan, whose execution has not begun."""
@@ -178,6 +195,17 @@ def create_instant(store: TimelineStore, instant: Instant, data: bytes, check: C
     if instant.completion is not None and (others := store.paths(instant.completed_at(None))):
         raise AlreadyExists(others[0])
     store.create(instant, data, check)
+
+
+def create_alone(store: TimelineStore, instant: Instant, data: bytes) -> None:
+    """As `create_instant`, of an instant of which processes agree on no time. Where another one completed it
+    at the same moment, the file goes again, too: two of them would make the timeline ambiguous.
+    """
+    create_instant(store, instant, data)
+    mine = store.path(instant)
+    if others := [path for path in store.paths(instant.completed_at(None)) if path != mine]:
+        store.storage.delete_many([mine])
+        raise AlreadyExists(f"{others[0]} is there already", path=others[0])
 
 
 def _agreed_time(path: str, data: bytes) -> InstantTime:

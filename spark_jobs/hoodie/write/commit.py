@@ -83,6 +83,8 @@ class Commits:
         kind = CommitEvent if attempt.of_service else WriteEvent
         self._announce(self._event(made, metadata.operation_type, kind))
         attempt.prepared = self.participants
+        # where the storage fences, whoever takes a plan over sweeps first (InflightService.begin)
+        shared = attempt.of_service and not self.table.storage.fences
         optimistic = self.gate.optimistic
         if not optimistic:
             self._confirm(metadata)
@@ -93,11 +95,11 @@ class Commits:
             if optimistic:  # what others publish or prepare must not come between
                 self._confirm(metadata)
                 self._prepare(made)
-            made = replace(made, instant=self.table.completing(instant, shared=attempt.of_service))
+            made = replace(made, instant=self.table.completing(instant, shared=shared))
             attempt.pending = attempt.pending.completed_at(made.instant.completion)
             _publish(made, attempt)
             _check_published(made, attempt)
-        self._published(made, shared=attempt.of_service)
+        self._published(made, shared=shared)
         tried(lambda: delete_markers(self.table, instant.time))
         self.events.append(self._event(made, metadata.operation_type, kind))
 
@@ -119,8 +121,11 @@ class Commits:
             create = partial(create_instant, self.table.store, made.instant, made.data, check=check)
             try:
                 again(create, check) if beside else create()
+            except AlreadyExists:
+                tried(lambda: self.table.settle(made.instant))
+                raise
             except (OSError, StorageError) as error:
-                if isinstance(error, AlreadyExists) or not _is_there(made, error):
+                if not _is_there(made, error):
                     raise
         self._published(made, shared=True)
         self.events.append(self._event(made, instant.action.value))

@@ -8,12 +8,13 @@ filter. It opens no base file.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from hoodie.codec.arrays import Array, Bools, whole
+from hoodie.config.versions import LayoutVersion
 from hoodie.format.bloom import BloomFilter, KeyHashes, in_range
 from hoodie.format.hfile_records import KEY_FIELD
 from hoodie.format.meta_fields import RECORD_KEY
@@ -55,6 +56,16 @@ def filter_records(instant: InstantTime, filters: Sequence[Filter]) -> Records:
         FILTER: pa.array(values, column_type(FILTER)),
     }
     return Records(pa.table(columns))
+
+
+def deleted_filters(instant: InstantTime, files: Sequence[File], layout: LayoutVersion) -> Records:
+    """Of files that are gone. In layout two their keys are deleted, as by Apache Hudi 1.x; in layout one they
+    have records without a filter.
+    """
+    if layout is LayoutVersion.ONE:
+        return filter_records(instant, [Filter(partition, name, None) for partition, name in files])
+    keys = pa.array([file_key(*file) for file in files], pa.string())
+    return replace(filter_records(instant, []), deletes=keys)
 
 
 #: filters in memory; one of Apache Hudi's default size has 0.4 MiB

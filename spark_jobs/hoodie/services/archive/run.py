@@ -4,7 +4,7 @@
 2. Files that no commit reports are deleted, with the markers that name them.
 3. Tokens of idempotent writes are stored (timeline.token_store).
 4. The archive file is written, whole or not at all.
-5. Files of older releases in `.aux` are deleted.
+5. Times of completion that killed processes agreed on are deleted, and copies of plans of older releases.
 6. Requested and inflight files are deleted.
 7. Completed files are deleted, oldest first, so that no instant ever looks pending, and none in the middle
    is missing.
@@ -18,14 +18,14 @@ files.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from hoodie.config.key import Config
 from hoodie.errors import TableError, TableNotFound
-from hoodie.format.names import META_FOLDER, METADATA_TABLE, BaseFileName, LogFileName, join
+from hoodie.format.names import META_FOLDER, METADATA_TABLE, BaseFileName, LogFileName
 from hoodie.metadata.instants import last_compaction
 from hoodie.progress import ProgressCallback
 from hoodie.services.archive import policy
@@ -44,18 +44,16 @@ from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable, check_retention
 from hoodie.storage import Storage
 from hoodie.table import properties, table_schema
-from hoodie.table.handle import Table
 from hoodie.table.listing import StorageListing
 from hoodie.table.properties import TableType
 from hoodie.table.rolled_back import rolled_back_instants
 from hoodie.text import plural
 from hoodie.timeline import token_store
-from hoodie.timeline.active import Timeline, meta_path
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.layouts.one import ONE
-from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
+from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.rollback import unreported_files
 
 #: names of archive files that are tried
@@ -155,7 +153,7 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
                 token_store.preserve(timeline, storage, done.choice.instants)
                 _write(target, timeline, files, done)
                 transaction.check_claim()
-                _sweep_aux(target.table, done.choice.instants)
+                target.table.store.sweep_agreed(done.choice.instants)
                 target.table.store.delete_archived(files)
                 _settle_tokens(target)
             transaction.check_claim()
@@ -190,15 +188,6 @@ def _changed_ms(timeline: Timeline, instant: Instant) -> int:
     if changed is None:
         raise FileNotFoundError(timeline.path(instant))
     return changed
-
-
-def _sweep_aux(table: Table, archived: Iterable[Instant]) -> None:
-    """Copies of compaction plans, which releases before table version 6 kept in `.aux`."""
-    newest = REQUESTED.last(item.time for item in archived if item.action is not Action.CLEAN)
-    for item in table.storage.list(join(meta_path(table.base_path), ".aux")):
-        found = None if item.is_dir else ONE.parse(item.name)
-        if found is not None and not found.is_after(newest):
-            table.storage.delete(item.path)
 
 
 def _replaced_left(storage: Storage, timeline: Timeline, instant: Instant) -> bool:

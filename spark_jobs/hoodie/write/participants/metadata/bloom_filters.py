@@ -8,7 +8,7 @@ from hoodie.config.key import Config
 from hoodie.format.bloom import BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, LEGACY_BLOOM_FILTER_KEY
 from hoodie.format.settings import BloomType
 from hoodie.metadata.partitions import Records
-from hoodie.metadata.partitions.bloom_filters import Filter, filter_records
+from hoodie.metadata.partitions.bloom_filters import Filter, deleted_filters, filter_records
 from hoodie.metadata.settings import BLOOM_FILTER_ENABLE, BLOOM_FILTER_GROUPS
 from hoodie.metadata.table import Partition
 from hoodie.write.participants.metadata import Changed, Making, MetadataPartition, Moment
@@ -46,7 +46,5 @@ class BloomFiltersPartition(MetadataPartition):
 
 def _of_gone(making: Making, files: Mapping[str, Collection[str]]) -> list[Records]:
     """Of files that were deleted: names by partition path."""
-    gone = [
-        Filter(partition, name, None) for partition, names in files.items() for name in names if is_base(name)
-    ]
-    return [filter_records(making.instant, gone)] if gone else []
+    gone = [(partition, name) for partition, names in files.items() for name in names if is_base(name)]
+    return [deleted_filters(making.instant, gone, making.data.layout.version)] if gone else []
