@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_hoodie.arguments import check_path, is_later, is_template, known_options, option_texts
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.locks import lock_options
+from hoodie.config.versions import OF_NEW_TABLES
 
 if TYPE_CHECKING:
     from airflow.sdk import Asset
@@ -22,6 +23,7 @@ RECORD_KEY = "hoodie.datasource.write.recordkey.field"
 PARTITION_PATH = "hoodie.datasource.write.partitionpath.field"
 ORDERING = "hoodie.datasource.write.precombine.field"
 OPERATION = "hoodie.datasource.write.operation"
+VERSION = "hoodie.write.table.version"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,9 @@ class HoodieTable:
     lock: lets several writers work at once, jobs of Apache Hudi with the same lock among them: the id of a
         connection of type `hoodie_lock`, looked up when a task runs, or settings such as
         {"provider": "storage"}. Options go over what it says.
+    version: table version of a new table, 6, 8 or 9. Tasks refuse a table that has another one, unless the
+        option hoodie.write.auto.upgrade lets a write upgrade it first. None: that of the settings, and a
+        table is taken as it is.
 
     Raises HoodieConfigurationError, also when an option contradicts a field.
     """
@@ -53,6 +58,7 @@ class HoodieTable:
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     hoodie_conn_id: str | None = None
     lock: str | Mapping[str, str] | None = field(default=None, hash=False)
+    version: int | None = None
 
     if TYPE_CHECKING:  # what is given is wider than what is kept
 
@@ -68,6 +74,7 @@ class HoodieTable:
             options: Mapping[str, Any] | None = None,
             hoodie_conn_id: str | None = None,
             lock: str | Mapping[str, Any] | None = None,
+            version: int | str | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -75,6 +82,7 @@ class HoodieTable:
         object.__setattr__(self, "partition_fields", _columns("partition_fields", self.partition_fields))
         object.__setattr__(self, "options", option_texts(self.options))
         object.__setattr__(self, "lock", _lock(self.lock))
+        object.__setattr__(self, "version", _version(self.version))
         if not isinstance(self.name, str) or not self.name.strip():
             raise HoodieConfigurationError(f"HoodieTable: name is {self.name!r}; give the table a name")
         check_path(self.path, relative=bool(self.hoodie_conn_id))
@@ -116,6 +124,8 @@ class HoodieTable:
         }
         if self.ordering_field is not None:
             own[ORDERING] = self.ordering_field
+        if self.version is not None:
+            own[VERSION] = str(self.version)
         return own
 
     def options_for(self, operation: str, overrides: Mapping[str, Any] | None = None) -> dict[str, str]:
@@ -174,6 +184,7 @@ class HoodieTable:
             "options": dict(self.options),
             **({"hoodie_conn_id": self.hoodie_conn_id} if self.hoodie_conn_id else {}),
             **({"lock": self.lock if isinstance(self.lock, str) else dict(self.lock)} if self.lock else {}),
+            **({"version": self.version} if self.version is not None else {}),
         }
 
     @classmethod
@@ -212,6 +223,16 @@ def _lock(lock: Any) -> Any:
         return option_texts(lock)
     raise HoodieConfigurationError(
         f"lock is {lock!r}; give the id of a connection, or settings such as {{'provider': 'storage'}}"
+    )
+
+
+def _version(version: Any) -> int | None:
+    if version is None:
+        return None
+    if str(version).strip() in map(str, OF_NEW_TABLES):
+        return int(version)
+    raise HoodieConfigurationError(
+        f"HoodieTable: version is {version!r}; use one of {', '.join(map(str, OF_NEW_TABLES))}, or None"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from airflow_hoodie.arguments import is_later
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import HoodieJobOperator
 from airflow_hoodie.operators.services import is_deferred
@@ -21,7 +22,8 @@ class TableVersionOperator(HoodieJobOperator):
     HoodieJobOperator.
 
     :param table: HoodieTable or its dict form. (templated)
-    :param to: the table version afterwards. (templated)
+    :param to: the table version afterwards; None: that of the HoodieTable, which may not be another one.
+        (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
@@ -33,14 +35,14 @@ class TableVersionOperator(HoodieJobOperator):
         self,
         *,
         table: HoodieTable | Mapping[str, Any],
-        to: str | int,
+        to: str | int | None = None,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
         check_options(self.job, table, options)
-        if not is_deferred(to):
-            self._checked(to)
+        if not is_later(table) and (isinstance(to, int) or not is_deferred(to)):
+            self._checked(to, HoodieTable.of(table))
         self.to = to
 
     def request(self) -> dict[str, Any]:
@@ -49,23 +51,28 @@ class TableVersionOperator(HoodieJobOperator):
         return {
             "table": table.path,
             "operation": self.job,
-            "to": self._checked(self.to),
+            "to": self._checked(self.to, table),
             "options": table.options_for(self.job, self.options),
             "extra_metadata": {name: str(value) for name, value in self.extra_metadata.items()},
         }
 
-    def _checked(self, to: str | int) -> str:
-        text = str(to).strip()
+    def _checked(self, to: str | int | None, table: HoodieTable) -> str:
+        text = str(table.version if to is None else to).strip()
         if text not in self.versions:
             raise HoodieConfigurationError(f"to is {to!r}; give one of {', '.join(self.versions)}")
+        if table.version not in (None, int(text)):
+            raise HoodieConfigurationError(
+                f"to is {to!r}, and HoodieTable {table.name!r} has version={table.version}: its writes would "
+                "refuse the table afterwards; change the version there"
+            )
         return text
 
 
 class UpgradeOperator(TableVersionOperator):
-    """Changes the table version to a later one, `8` or `9`. Parameters: TableVersionOperator."""
+    """Changes the table version to a later one, `6`, `8` or `9`. Parameters: TableVersionOperator."""
 
     job = "upgrade"
-    versions = ("8", "9")
+    versions = ("6", "8", "9")
 
 
 class DowngradeOperator(TableVersionOperator):

@@ -1,6 +1,7 @@
 """THE order of a write. Read this first.
 
 token     return the commit of the same source, if the write's token has one
+upgrade   change the table version first, where hoodie.write.auto.upgrade asks for it
 resolve   check the settings, the table's properties and the schema of the rows: all errors before any write
 stage     read the input once. Rows become blobs, which all attempts use. The index finds the keys, and opens
           each file once. Find the file groups that the write replaces. Two kinds of rows are not staged:
@@ -30,7 +31,7 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.engine import Engine, Frame
-from hoodie.errors import CommitConflict, TableBusy, TableError, TooCostly
+from hoodie.errors import CommitConflict, TableBusy, TableError, TableNotFound, TooCostly
 from hoodie.hooks import CommitEvent, HookContext, Hooks
 from hoodie.index import PlacingIndex, index_behind, index_participants
 from hoodie.progress import ProgressCallback, silent
@@ -58,6 +59,7 @@ from hoodie.write.input.staged_input import StagedInput
 from hoodie.write.input.write_input import WriteInput, prepared
 from hoodie.write.operation import WriteRequest, WriteResult
 from hoodie.write.plan import WritePlan, resolve
+from hoodie.write.settings import AUTO_UPGRADE, TABLE_VERSION
 from hoodie.write.tagging.key_encoding import check_one_form
 from hoodie.write.tagging.log_only_keys import check_log_only_keys
 from hoodie.write.token_guard import TokenGuard, check_order
@@ -83,15 +85,18 @@ def write(
     are deleted. What hooks fail at are warnings of the result, or, of inline services, a ServiceError, as the
     settings ask: the commit stays. A dry run writes nothing.
     """
-    table, hooks = Table(TableRef.of(request.path, Config.of(request.options))), Hooks()
+    config = Config.of(request.options)
+    table, hooks = Table(TableRef.of(request.path, config)), Hooks()
     if request.dry_run:
         return _preview(engine, frame, request, table, progress)
+    guard = TokenGuard(table, request, progress)
+    upgraded = _upgraded(engine, frame, table, config, guard)
     with StagedInput(engine, frame) as staged:
-        done = _committed(staged, request, table, hooks, progress)
+        done = _committed(staged, table, guard, hooks, progress)
     if isinstance(done, WriteResult):
         return done
     warnings = hooks.run(done.events, HookContext(config=done.config, engine=engine, progress=progress))
-    return replace(done.result, warnings=[*done.result.warnings, *warnings])
+    return replace(done.result, warnings=[*upgraded, *done.result.warnings, *warnings])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +110,8 @@ class _Committed:
 
 def _committed(
     staged: StagedInput,
-    request: WriteRequest,
     table: Table,
+    guard: TokenGuard,
     hooks: Hooks,
     progress: ProgressCallback,
 ) -> _Committed | WriteResult:
@@ -120,7 +125,6 @@ def _committed(
     """
     started = time.monotonic()
     schema = _schema(staged.engine, staged.frame)
-    guard = TokenGuard(table, request, progress)
     transactions: list[Transaction] = []
     attempts = Attempts(_ATTEMPTS, progress)
     for first in attempts:
@@ -141,7 +145,7 @@ def _committed(
                     return done
                 if plan.outdated(table) or behind:
                     table.read_properties()
-                    plan = resolve(table, request, schema)
+                    plan = resolve(table, guard.request, schema)
             with contextlib.suppress(PlanOutdated):
                 metadata, profile = _attempt(staged, plan, transaction, progress)
                 seconds = time.monotonic() - started
@@ -158,6 +162,41 @@ def _committed(
         "attempts; run this write alone",
         path=table.base_path,
     )
+
+
+def _upgraded(engine: Engine, frame: Frame, table: Table, config: Config, guard: TokenGuard) -> list[str]:
+    """Upgrade a table of an earlier version than the settings ask for; warnings that say so. A write whose
+    token has its commit, or whose settings or schema are wrong, upgrades nothing. Raises as services.upgrade.
+    """
+    to, request = _upgrades_to(table, config), guard.request
+    if to is None or isinstance(guard.done_or_plan(_schema(engine, frame)), WriteResult):
+        return []
+    from hoodie.services.upgrade.run import upgrade
+    from hoodie.services.upgrade.service import VersionRequest
+
+    asked = VersionRequest(
+        table=request.path,
+        to=str(to),
+        options=request.options,
+        engine=lambda: engine,
+        progress=guard.progress,
+    )
+    done = upgrade(asked)
+    table.reopen()
+    warnings = [f"the table was upgraded from version {done.from_version} to {to} first", *done.warnings]
+    if done.rolled_back:
+        warnings.append(f"failed writes were rolled back for that: {', '.join(done.rolled_back)}")
+    return warnings
+
+
+def _upgrades_to(table: Table, config: Config) -> int | None:
+    """The version that a write upgrades its table to first; None where it does not."""
+    if not config[AUTO_UPGRADE]:
+        return None
+    with contextlib.suppress(TableNotFound):
+        if table.properties.version < config[TABLE_VERSION]:
+            return config[TABLE_VERSION]
+    return None
 
 
 def _attempt(
@@ -213,7 +252,11 @@ def _preview(
         _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
         keep_within_limit(rows)
         partitions = planned_partitions(table.storage, request.operation, profile, rows.assignment.writes)
-    return result.planned(plan, profile, partitions, time.monotonic() - started)
+    done = result.planned(plan, profile, partitions, time.monotonic() - started)
+    if to := _upgrades_to(table, Config.of(request.options)):
+        text = f"the table would be upgraded from version {table.properties.version} to {to} first"
+        return replace(done, warnings=[text, *done.warnings])
+    return done
 
 
 def explain(

@@ -17,7 +17,7 @@ from hoodie.services.restore.service import RestoreRequest
 from hoodie.services.rollback.service import RollbackRequest
 from hoodie.services.savepoint.service import SavepointRequest
 from hoodie.services.sync.service import SyncRequest
-from hoodie.services.upgrade.service import UpgradeRequest
+from hoodie.services.upgrade.service import VersionRequest
 from hoodie.timeline.time import InstantTime
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ def upgrade_table(
     dry_run: bool = False,
     progress: ProgressCallback | None = None,
 ) -> VersionResult:
-    """Change the table version to a later one, `8` or `9`; on `spark`, or on the local engine.
+    """Change the table version to a later one, `6`, `8` or `9`; on `spark`, or on the local engine.
 
     Pending compactions and cleans are carried out first, other plans are taken off the timeline, and logs of
     a merge-on-read table are merged. The metadata table is dropped, and the next write makes it again. Nobody
@@ -395,7 +395,7 @@ def upgrade_table(
     from hoodie.services.upgrade.run import upgrade
 
     return upgrade(
-        UpgradeRequest(
+        VersionRequest(
             table=path,
             to=to,
             options=options or {},

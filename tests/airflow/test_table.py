@@ -100,6 +100,12 @@ def test_the_given_options_are_copied() -> None:
         ),
         ({"options": {"hoodie.datasource.write.precombine.field": "v"}}, "contradicts the table's own 'ts'"),
         ({"key": "id"}, "no field 'key'"),
+        ({"version": 7}, "version is 7; use one of 6, 8, 9, or None"),
+        ({"version": "nine"}, "version is 'nine'"),
+        (
+            {"version": 9, "options": {"hoodie.write.table.version": "6"}},
+            "table.version='6' contradicts the table's own '9'",
+        ),
     ],
 )
 def test_refused(change: dict[str, Any], message: str) -> None:

@@ -5,18 +5,23 @@ Tables of versions 8 and 9 are still refused for writing; the tests let them in.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import hoodie
 from hoodie import service_api
+from hoodie.table.handle import Table as Opened
+from tests.golden.test_older_upgrade import STATE
+from tests.golden.test_older_versions import batch
 from tests.interop.test_upgrade import UPGRADE, shown, upgrading, written
 from tests.support.hudi_client import HudiServer
 from tests.support.later_tables import writable
 from tests.support.rows import assert_same_rows
-from tests.support.shared_table import OFF, PAYLOAD, TYPES, Table
+from tests.support.shared_table import OFF, PAYLOAD, TYPE, TYPES, Table
 from tests.support.tables import SMALL_SCHEMA
 
 pytestmark = pytest.mark.interop
@@ -60,6 +65,71 @@ def test_apache_hudi_goes_on_in_tables_that_we_upgrade(
     table.theirs(hudi_015, 16, OFF)
     table.ours(17, {**OFF, **_payload(kind)})
     _agree(table, hudi_015)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", TYPES)
+def test_a_table_of_apache_hudi_goes_up_and_back(
+    tmp_path: Path, kind: str, hudi_12: HudiServer, hudi_015: HudiServer
+) -> None:
+    """0.15.0 makes it, with its metadata table, and goes on in the end. In version 9 1.2.0 and we write."""
+    table = Table(tmp_path / f"theirs_{kind.lower()}", kind)
+    path, indexed = str(table.path), {"hoodie.metadata.enable": "true"}
+    for version in range(4):
+        table.theirs(hudi_015, version, {**OFF, **indexed})
+    before = table.commits()
+    assert service_api.upgrade_table(path, "9").metadata_partitions == ["files"]
+    _all_agree(table, hudi_12)
+    with upgrading(hudi_12):
+        table.theirs(hudi_12, 4, {**OFF, **UPGRADE, **indexed})
+        _all_agree(table, hudi_12)
+        table.ours(5, {**OFF, **indexed})
+        _all_agree(table, hudi_12)
+        table.theirs(hudi_12, 6, {**OFF, **UPGRADE, **indexed})
+    assert Opened.open(path).properties.version == 9
+    assert service_api.downgrade_table(path, "6").status == "downgraded"
+    assert before <= table.commits()
+    _all_agree(table, hudi_015, hudi_12)
+    table.theirs(hudi_015, 7, {**OFF, **indexed})
+    table.ours(8, {**OFF, **indexed, **_payload(kind)})
+    table.theirs(hudi_015, 9, {**OFF, **indexed})
+    assert Opened.open(path).properties.version == 6
+    _all_agree(table, hudi_015, hudi_12)
+
+
+def _all_agree(table: Table, *servers: HudiServer) -> None:
+    """Apache Hudi by its metadata table and without, this package and hudi-rs."""
+    table.check(f"version {Opened.open(str(table.path)).properties.version}", servers)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["cow1", "mor4", "mor5"])
+@pytest.mark.parametrize("to", [6, 9])
+def test_older_tables_are_continued(
+    older_tables: Path, tmp_path: Path, name: str, to: int, hudi_12: HudiServer, hudi_015: HudiServer
+) -> None:
+    """Those that 0.15.0 took down to versions 1, 4 and 5. An Apache Hudi of the new version goes on."""
+    path = shutil.copytree(older_tables / name, tmp_path / f"{name}_{to}")
+    service_api.upgrade_table(str(path), str(to))
+    rows = batch(range(6, 12), 3)
+    kind = "MERGE_ON_READ" if name.startswith("mor") else "COPY_ON_WRITE"
+    server, settings = (hudi_015, {}) if to == 6 else (hudi_12, UPGRADE)
+    options = {**_KEYS, **settings, TYPE: kind, "hoodie.table.name": name[:3]}
+    with upgrading(hudi_12):
+        server.write(path, rows, options)
+    found = {row["id"]: (row["ts"], row["v"]) for row in server.read(path).to_pylist()}
+    assert found == STATE | {f"k{number}": (3, f"3-{number}") for number in range(6, 12)}
+    assert found == {row["id"]: (row["ts"], row["v"]) for row in hoodie.read_table(str(path)).to_pylist()}
+    assert Opened.open(str(path)).properties.version == to
+
+
+_KEYS = {
+    "hoodie.datasource.write.recordkey.field": "id",
+    "hoodie.datasource.write.partitionpath.field": "part",
+    "hoodie.datasource.write.precombine.field": "ts",
+    "hoodie.datasource.write.keygenerator.class": "org.apache.hudi.keygen.SimpleKeyGenerator",
+    "hoodie.datasource.write.payload.class": PAYLOAD,
+}
 
 
 def _payload(kind: str) -> dict[str, Any]:

@@ -413,12 +413,19 @@ ENTRIES: dict[str, Entry] = {
     ),
     "upgrade": Entry(
         given={"to": "9"},
-        wrong=(_no_version("7", "8, 9"),),
+        wrong=(_no_version("7", "6, 8, 9"),),
         histories={
             "one: versions that are read only": (
                 refuses("to=9 dry_run", "unsupported_version", "version 9, which is read here and not"),
                 refuses("to=8", "unsupported_version", "version 8, which is read here and not written"),
-                refuses("to=6", "configuration", "to version 6|to is '6'; give one of 8, 9"),
+                does(
+                    "to=6", "Nothing to do for orders: the table has version 6", status="skipped",
+                    from_version=6, to_version=6,
+                ),
+                refuses(
+                    "to=9", "configuration", "hoodie.write.table.version=6 contradicts the version 9",
+                    {"hoodie.write.table.version": "6"},
+                ),
             ),
         },
     ),

@@ -221,9 +221,8 @@ _CHANGES_WHAT_OTHERS_SEE: dict[str, tuple[tuple[str, ...], str]] = {
 }
 
 _FORMAT = "base files are Parquet"
-_NUMBER, _LAYOUT = str(NEWEST.number), str(NEWEST.layout.value)
-_OF_VERSION = f"that of version {_NUMBER}"
-_VERSION = f"tables are of version {_NUMBER}; Apache Hudi upgrades them"
+_VERSION = "set hoodie.write.table.version for a new table, and change that of a table by hoodie upgrade"
+_FOLLOWS = f"it follows from the table version; {_VERSION}"
 #: name: (accepted values, why not others and what instead, property where it is not the name)
 _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "hoodie.base.file.format": (("parquet",), _FORMAT, "hoodie.table.base.file.format"),
@@ -251,7 +250,11 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "hoodie.table.create.schema": ((), "the schema is that of the first rows; leave it out", ""),
     "hoodie.table.format": (("native",), "tables have Apache Hudi's own format", ""),
     "hoodie.table.index.defs.path": ((), "there are no secondary indexes", ""),
-    "hoodie.table.initial.version": ((_NUMBER, NEWEST.name.lower()), _VERSION, ""),
+    "hoodie.table.initial.version": (
+        (str(NEWEST.number), NEWEST.name.lower()),
+        f"a new table has its own version there; {_VERSION}",
+        "",
+    ),
     "hoodie.table.legacy.payload.class": ((), "set hoodie.datasource.write.payload.class", ""),
     "hoodie.table.log.file.format": (("hoodie_log",), "logs are Apache Hudi's", ""),
     "hoodie.table.metadata.partitions": ((), "there is no metadata table; leave it out", ""),
@@ -265,14 +268,9 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "hoodie.table.log.file.format",
     ),
     "hoodie.table.secondary.indexes.metadata": ((), "there are no secondary indexes", ""),
-    "hoodie.table.version": ((_NUMBER, NEWEST.name.lower()), _VERSION, ""),
-    "hoodie.timeline.history.path": (("history",), f"the archive is {_OF_VERSION}", ""),
-    "hoodie.timeline.layout.version": ((_LAYOUT,), _VERSION, ""),
-    "hoodie.timeline.path": (
-        ("timeline",),
-        f"the timeline is {_OF_VERSION}, in .hoodie itself",
-        "",
-    ),
+    "hoodie.timeline.history.path": (("history",), _FOLLOWS, ""),
+    "hoodie.timeline.layout.version": ((str(NEWEST.layout.value),), _FOLLOWS, ""),
+    "hoodie.timeline.path": (("timeline",), _FOLLOWS, ""),
 }
 
 UNSUPPORTED: Mapping[str, Unsupported] = {
@@ -289,7 +287,6 @@ SILENT = frozenset(
     {
         "hoodie.avro.schema.validate",
         "hoodie.datasource.write.operation",
-        "hoodie.write.auto.upgrade",
     }
 )
 

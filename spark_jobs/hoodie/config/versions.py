@@ -84,9 +84,10 @@ def check_writable(number: int, base_path: str, name: str) -> None:
     """Raises UnsupportedVersion for a table version that is read only. `name` is the table's."""
     if is_writable(number):
         return
+    later = [f", {known}" for known in VERSIONS if known > NEWEST.number and is_writable(known)]
     raise UnsupportedVersion(
         f"{base_path} has table version {number}; this package writes and serves versions up to "
-        f"{NEWEST.number}, and reads this one. Downgrade the table with Apache Hudi (call "
+        f"{NEWEST.number}{''.join(later)}, and reads this one. Downgrade the table with Apache Hudi (call "
         f"downgrade_table(table => '{name or '…'}', to_version => '{NEWEST.name}')), or use a table written "
         f"with version {NEWEST.number}",
         path=base_path,

@@ -56,10 +56,12 @@ def new_properties(
 def check_version(config: Config) -> None:
     """Raises ConfigError for a version that no table is made of here."""
     number = config[TABLE_VERSION]
-    if not versions.is_writable(number):
+    made = [known for known in versions.OF_NEW_TABLES if versions.is_writable(known)]
+    if number not in made:
+        why = "are no longer made" if number < versions.NEWEST.number else "are read and not written here"
         raise ConfigError(
-            f"a new table can't be made with {TABLE_VERSION.name}={number}: tables of this version are read "
-            f"and not written here. Make it with version {versions.NEWEST.number}, or with Apache Hudi",
+            f"a new table can't be made with {TABLE_VERSION.name}={number}: tables of this version {why}. "
+            f"Give {' or '.join(map(str, made))}, or make the table with Apache Hudi",
             value=str(number),
         )
 

@@ -165,19 +165,34 @@ TABLE_TYPE = enum_key(
 
 
 def _table_version(text: str) -> int:
-    known = {number: versions.VERSIONS[number].name for number in versions.OF_NEW_TABLES}
-    for number, name in known.items():
-        if text.strip().upper() in (str(number), name):
-            return number
-    raise ValueError(f"expected one of {', '.join(map(str, known))}")
+    for version in versions.VERSIONS.values():
+        if text.strip().upper() in (str(version.number), version.name):
+            return version.number
+    known = ", ".join(map(str, versions.OF_NEW_TABLES))
+    raise ValueError(f"expected one of {known} for a new table, or the version that the table has")
 
 
 TABLE_VERSION: Key[int] = Key(
     "hoodie.write.table.version",
     versions.NEWEST.number,
     "Version of a new table: 6, which every Apache Hudi since 0.14 reads, or 8 or 9 of Apache Hudi 1.x. A "
-    "table keeps its version.",
+    "table keeps its version until it is upgraded or downgraded, and writes refuse one that is not its own.",
     _table_version,
+    aliases=("hoodie.table.version",),
+    group="table",
+)
+AUTO_UPGRADE = bool_key(
+    "hoodie.write.auto.upgrade",
+    False,
+    "A write to a table of an earlier version than hoodie.write.table.version upgrades it first, as "
+    "`hoodie upgrade` does. Apache Hudi 1.x does so by default.",
+    group="table",
+)
+SKIP_DEFAULT_PARTITION = bool_key(
+    "hoodie.skip.default.partition.validation",
+    False,
+    "Upgrade a table of a version below 5 with a partition `default`, because that is a value of its column. "
+    "Apache Hudi before 0.12 put rows without a value there.",
     group="table",
 )
 ARCHIVE_FOLDER: Key[str] = Key(

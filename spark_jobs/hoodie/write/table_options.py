@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.config import versions
 from hoodie.config.key import Config, Key, keys
 from hoodie.config.plugins import Plugins
 from hoodie.config.unsupported import UNSUPPORTED
@@ -37,7 +38,15 @@ from hoodie.table.features import keeps_changes
 from hoodie.table.merge_rule import PAYLOADS
 from hoodie.table.properties import TableProperties
 from hoodie.write.new_properties import new_merge_rule
-from hoodie.write.settings import CDC_ENABLED, CDC_MODE, DATABASE_NAME, TABLE_NAME, TABLE_TYPE, TABLE_VERSION
+from hoodie.write.settings import (
+    AUTO_UPGRADE,
+    CDC_ENABLED,
+    CDC_MODE,
+    DATABASE_NAME,
+    TABLE_NAME,
+    TABLE_TYPE,
+    TABLE_VERSION,
+)
 
 #: (setting, the property that persists it); settings and properties of one name need no entry
 _PERSISTED: tuple[tuple[Key[Any], str], ...] = (
@@ -71,6 +80,7 @@ _BUCKETED = (INDEX_TYPE, BUCKET_ENGINE, BUCKETS, HASH_FIELDS)
 def merged(given: Config, props: TableProperties) -> Config:
     """Settings with what the table persists. Raises TableMismatch that lists every contradiction."""
     wrong: list[str] = []
+    steps = ""
     modern = props.merge_rule.by_mode
     taken = {name: text for name, text in props.items() if name.startswith(_TIMEBASED)}
     for key, name in _PERSISTED:
@@ -80,6 +90,7 @@ def merged(given: Config, props: TableProperties) -> Config:
         if given.given(key):
             if not _same(key, given, stored):
                 wrong.append(f"{key.name}={given.text(key.name)!r}, the table has {stored!r}")
+                steps += _to_version(given[TABLE_VERSION], props) if key is TABLE_VERSION else ""
         elif stored and key not in _NOT_TAKEN:
             taken[key.name] = stored
     if (props.get(INDEX_TYPE.name) or "").strip().upper() == IndexType.BUCKET.value:
@@ -100,8 +111,20 @@ def merged(given: Config, props: TableProperties) -> Config:
         if stored is not None and name not in known and not _equal(name, str(given.text(name)), stored):
             wrong.append(f"{name}={given.text(name)!r}, the table has {stored!r}")
     if wrong:
-        raise _mismatch(props, wrong)
+        raise _mismatch(props, wrong, steps)
     return given.merged(taken)
+
+
+def _to_version(number: int, props: TableProperties) -> str:
+    """What gives the table another version."""
+    if number < props.version:
+        return f", or downgrade the table: hoodie downgrade --to {number}, DowngradeOperator"
+    if not versions.is_writable(number):
+        return f"; tables of version {number} are read and not written here"
+    return (
+        f", or upgrade the table: hoodie upgrade --to {number}, UpgradeOperator, or {AUTO_UPGRADE.name}=true "
+        "for a write to do so first"
+    )
 
 
 def _merging(props: TableProperties) -> dict[Key[Any], str | None]:
@@ -223,6 +246,8 @@ def _same(key: Key[Any], given: Config, stored: str) -> bool:
         return [field.partition(":")[0] for field in given[key]] == [
             field.partition(":")[0] for field in key.read(stored)
         ]
+    if key is TABLE_VERSION and given[AUTO_UPGRADE]:
+        return int(stored) <= given[TABLE_VERSION]  # a write upgrades it, a service leaves it as it is
     if key is MERGE_MODE:
         mode = given[MERGE_MODE]
         if stored in MergeMode.__members__:
@@ -246,10 +271,10 @@ def _equal(name: str, asked: str, stored: str) -> bool:
         return False
 
 
-def _mismatch(props: TableProperties, wrong: list[str]) -> TableMismatch:
+def _mismatch(props: TableProperties, wrong: list[str], steps: str = "") -> TableMismatch:
     return TableMismatch(
         f"options contradict table {props.name!r}: {'; '.join(wrong)}. Leave them out, or write to a new "
-        "table",
+        f"table{steps}",
         options="; ".join(wrong),
     )
 

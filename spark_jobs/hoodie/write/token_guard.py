@@ -44,14 +44,14 @@ class TokenGuard:
         self.earlier: TokenCommit | None = None
         self._table = table
         self._crowded = False
-        self._request = request
-        self._progress = progress
+        self.request = request
+        self.progress = progress
 
     def done(self) -> WriteResult | None:
         """What the write would do, if a commit of its token did it already; that may be the one of a writer
         that was waited for. By the timeline as it was listed last.
         """
-        request, table = self._request, self._table
+        request, table = self.request, self._table
         self.earlier = None
         if request.token:
             with contextlib.suppress(TableNotFound):
@@ -60,7 +60,7 @@ class TokenGuard:
                 self._crowded = store.crowded
         if self.earlier is None or request.force or not self.earlier.is_of(request.fingerprint):
             return None
-        self._progress("token", f"{request.token} was committed at {self.earlier.instant}")
+        self.progress("token", f"{request.token} was committed at {self.earlier.instant}")
         return WriteResult(**self.earlier.result(table.properties.name, table.base_path))
 
     def done_or_plan(self, schema: pa.Schema) -> WriteResult | WritePlan:
@@ -71,7 +71,7 @@ class TokenGuard:
             if done := self.done():
                 return done
             try:
-                return resolve(self._table, self._request, schema)
+                return resolve(self._table, self.request, schema)
             except FileNotFoundError:
                 if not left:
                     raise

@@ -65,13 +65,16 @@ _PATHS = {"hoodie.timeline.path": "timeline", "hoodie.timeline.history.path": "h
 _SINCE_8 = (*_PATHS, _INITIAL, KEY_GENERATOR_TYPE, "hoodie.table.index.defs.path")
 
 
-def changed(texts: Mapping[str, str], to: int, payload: str | None = None) -> dict[str, str | None]:
+def changed(
+    texts: Mapping[str, str], to: int, payload: str | None = None, missing: Mapping[str, str] | None = None
+) -> dict[str, str | None]:
     """The properties that change on the way to version `to`, None for one that goes.
 
-    `payload`: the class by which writers merge where the table names none.
+    `payload`: the class by which writers merge where the table names none. `missing`: what a table below
+    version 6 lacks.
     """
-    found = dict(texts)
-    way = _UP if int(texts[VERSION]) < to else _DOWN
+    found = {**texts, VERSION: texts.get(VERSION, "0"), **(missing or {})}
+    way = _UP if int(found[VERSION]) < to else _DOWN
     while int(found[VERSION]) != to:
         number, step = way[int(found[VERSION])]
         found = step(found, payload)
@@ -108,6 +111,10 @@ def _merging(texts: Mapping[str, str]) -> str:
         return f"{payload} of {rule.ordering_fields}"
     # without an ordering field the newest row wins
     return _COMMIT_TIME if payload == _EVENT_TIME and not rule.ordering_fields else payload
+
+
+def _older_to_six(texts: Texts, payload: str | None) -> Texts:
+    return dict(texts)
 
 
 def _six_to_eight(texts: Texts, payload: str | None) -> Texts:
@@ -205,5 +212,9 @@ def _renamed(payload: str | None) -> str | None:
 
 
 _Step = Callable[[Texts, str | None], Texts]
-_UP: Mapping[int, tuple[int, _Step]] = {6: (8, _six_to_eight), 8: (9, _eight_to_nine)}
+_UP: Mapping[int, tuple[int, _Step]] = {
+    **dict.fromkeys(range(6), (6, _older_to_six)),
+    6: (8, _six_to_eight),
+    8: (9, _eight_to_nine),
+}
 _DOWN: Mapping[int, tuple[int, _Step]] = {9: (8, _nine_to_eight), 8: (6, _eight_to_six)}

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hoodie.engine import Engine
-from hoodie.errors import ConfigError
 from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request, asked, local_engine
 from hoodie.services.text import nothing, remarks
-from hoodie.text import plural
+from hoodie.text import plural, size
 
 #: the versions between which tables are changed
 VERSIONS = ("6", "8", "9")
@@ -24,16 +23,6 @@ class VersionRequest(Request):
     to: str = asked(doc="the table version afterwards", choices=VERSIONS)
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
     engine: Callable[[], Engine] = field(default=local_engine)
-
-
-@dataclass(frozen=True, kw_only=True)
-class UpgradeRequest(VersionRequest):
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.to == VERSIONS[0]:
-            raise ConfigError(
-                f"no table is upgraded to version {self.to}; give one of {', '.join(VERSIONS[1:])}"
-            )
 
 
 def version_text(result: dict[str, Any]) -> str:
@@ -53,11 +42,11 @@ def version_text(result: dict[str, Any]) -> str:
         if result[name]:
             lines.append(f"  {text}: {', '.join(result[name])}")
     if result["merges_logs"]:
-        lines.append("  all logs are merged into base files first" if planned else "  all logs were merged")
+        merged = "all logs are merged into base files first" if planned else "all logs were merged"
+        lines.append(f"  {merged}: {_files(result, 'merged')}")
     if result["drops_history"]:
-        lines.append("  earlier states of the table can't be read afterwards")
-    if result["metadata_partitions"]:
-        lines.append(f"  the metadata table is dropped: {', '.join(result['metadata_partitions'])}")
+        lines.append(f"  earlier states of the table can't be read afterwards: {_files(result, 'deleted')}")
+    lines += _indexes(result)
     if result["num_instants"]:
         lines.append(
             f"  timeline: {plural(result['num_instants'], 'instant')}, "
@@ -70,10 +59,31 @@ def version_text(result: dict[str, Any]) -> str:
     return "\n".join([*lines, *remarks(result)])
 
 
+def _files(result: dict[str, Any], what: str) -> str:
+    return f"{plural(result[f'{what}_files'], 'file')} of {size(result[f'{what}_bytes'])}"
+
+
+def _indexes(result: dict[str, Any]) -> list[str]:
+    """What is dropped, and what makes it again."""
+    names, lost = result["metadata_partitions"], result["lost_indexes"]
+    if not names:
+        return []
+    lines = [f"  the metadata table is dropped: {', '.join(names)}; the next write makes files again"]
+    again = [name for name in names if name != "files" and name not in lost]
+    if again:
+        lines.append(
+            f"  make the others again: hoodie index create --table {result['base_path']} --indexes "
+            f"{','.join(again)}"
+        )
+    if lost:
+        lines.append(f"  not made again here: {', '.join(lost)}; Apache Hudi 1.x does by CREATE INDEX")
+    return lines
+
+
 SERVICE = Service(
     name="upgrade",
     doc="change the table version to a later one",
-    request=UpgradeRequest,
+    request=VersionRequest,
     run=Lazy("hoodie.services.upgrade.run", "upgrade"),
     text=version_text,
     function="upgrade_table",
