@@ -6,14 +6,18 @@ from typing import Any
 
 import hoodie
 from hoodie.errors import HoodieError
+from tests.support.later_tables import writable
 
 
-def answer(spark: Any, table: str, source: str, texts: list[str]) -> dict[str, Any]:
+def answer(
+    spark: Any, table: str, source: str, texts: list[str], options: dict[str, str] | None = None
+) -> dict[str, Any]:
     """What each statement wrote, or the message of its error, with a source of Parquet files."""
-    said = []
+    said, tables = [], {"t": table, "s": {"source": source}}
     for text in texts:
         try:
-            result = hoodie.sql(text, tables={"t": table, "s": {"source": source}}, spark=spark)
+            with writable():
+                result = hoodie.sql(text, tables=tables, spark=spark, options=options)
             said.append(result.to_dict()["operation"])
         except HoodieError as error:
             said.append(error.message)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.spark.answers import Servers, interpreter
+from tests.support.later_tables import writable
+from tests.support.partial_updates import EVENT, Twins, options_of
 from tests.support.statements import Judge, for_kind, statements, stored, write_tables
 
 pytestmark = pytest.mark.spark
@@ -55,3 +60,22 @@ def test_rows_are_those_of_duckdb(
         for expected, message in zip(REFUSED.values(), said["said"], strict=True):
             assert expected in message
         assert stored(paths[kind]) == judge.rows()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("version", [8, 9])
+def test_merges_of_changed_columns(servers: Servers, tmp_path: Path, version: int) -> None:
+    """Rows are those of whole rows, and of a model; compactions and upserts between them are local."""
+    path = tmp_path / "s.parquet"
+
+    def ask(text: str, table: str, source: pa.Table, options: Mapping[str, str]) -> Any:
+        pq.write_table(source, path)
+        said = servers.ask("statements", "classic", table, str(path), [text], dict(options))
+        assert said["said"] in (["upsert"], ["delete"]), said
+
+    with writable():
+        twins = Twins(tmp_path, f"spark {version}", EVENT, options_of(version, EVENT), ask)
+        for _ in range(8):
+            twins.step()
+            twins.check()
+    assert twins.partial

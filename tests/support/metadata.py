@@ -98,7 +98,7 @@ def _index_differences(table: Table, metadata: MetadataTable) -> list[str]:
     for kept in ALL_PARTITIONS:
         if kept.partition not in COLUMNS or kept.partition.value not in metadata.partitions:
             continue
-        stored = _stored(metadata, kept.partition)
+        stored = stored_values(metadata, kept.partition)
         expected: dict[str, Any] = {}
         for records in initial_records(table, Config.of({}), kept, files):
             expected |= _values(records.rows, kept.partition)
@@ -119,7 +119,7 @@ def _index_differences(table: Table, metadata: MetadataTable) -> list[str]:
     return wrong
 
 
-def _stored(metadata: MetadataTable, partition: Partition) -> dict[str, Any]:
+def stored_values(metadata: MetadataTable, partition: Partition) -> dict[str, Any]:
     """The records that are not deleted."""
     column = COLUMNS[partition]
     found: dict[str, Any] = {}

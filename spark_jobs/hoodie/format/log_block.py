@@ -61,7 +61,7 @@ DATA_TYPES = frozenset({BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PAR
 
 
 class HeaderKey(enum.IntEnum):
-    """What a writer of table version 6 may use."""
+    """What a writer of table version 6 may use; one of versions 8 and 9 has IS_PARTIAL, too."""
 
     INSTANT_TIME = 0
     TARGET_INSTANT_TIME = 1
@@ -158,7 +158,8 @@ def _encode_map(headers: Mapping[int, str]) -> bytes:
     out = [struct.pack(">i", len(headers))]
     for key, text in headers.items():
         data = text.encode()
-        out.append(struct.pack(">ii", HeaderKey(key), len(data)) + data)
+        known = key if key == IS_PARTIAL else HeaderKey(key)
+        out.append(struct.pack(">ii", known, len(data)) + data)
     return b"".join(out)
 
 

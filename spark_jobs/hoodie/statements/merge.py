@@ -47,7 +47,31 @@ def merge_plan(statement: Merge, target: Target, source: Sequence[str]) -> Plan:
     )
     written = exp.column(_ACTION).is_(exp.null()).not_()
     query = exp.select(*outer).from_(rows.subquery("hoodie_rows")).where(written)
-    return Plan(operation=Operation.UPSERT, query=query, reads=True, flagged=bool(deletes))
+    return Plan(
+        operation=Operation.UPSERT,
+        query=query,
+        reads=True,
+        flagged=bool(deletes),
+        changed=_changed(statement, target, equal),
+    )
+
+
+def _changed(statement: Merge, target: Target, equal: Mapping[str, exp.Expr]) -> tuple[str, ...]:
+    """The columns that the updates set, in the table's order; none where one sets all of them, or one of the
+    partition path.
+    """
+    names: set[str] = set()
+    for when in statement.whens:
+        if when.action != "UPDATE":
+            continue
+        if when.assignments is None:
+            return ()
+        given = assigned(when.assignments, target).items()
+        names.update(name for name, value in given if not _same(value, equal.get(name)))
+    every = {*target.schema.names} - {*equal}
+    if every <= names or names & {*target.partitions}:
+        return ()
+    return tuple(name for name in target.schema.names if name in names)
 
 
 def compared(statement: Merge, target: Target, source: Sequence[str]) -> dict[str, exp.Expr]:

@@ -101,12 +101,13 @@ _NUMBER = "value"
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`reads`: are the rows made of those of the target. `flagged`: as of write.operation.Derived."""
+    """`reads`: are the rows made of those of the target. `flagged`, `changed`: as of `Derived`."""
 
     operation: Operation
     query: exp.Query
     reads: bool
     flagged: bool = False
+    changed: tuple[str, ...] = ()
 
 
 def delete_plan(statement: Delete, target: Target) -> Plan:

@@ -122,7 +122,11 @@ class _Attempt:
             self.request.extra_metadata,
             self.request.force,
             self.request.dry_run,
-            derived=Derived(read=asked.open().timeline if plan.reads else None, flagged=plan.flagged),
+            derived=Derived(
+                read=asked.open().timeline if plan.reads else None,
+                flagged=plan.flagged,
+                changed=plan.changed,
+            ),
         )
         text = self._text(plan.query)
         try:

@@ -101,11 +101,13 @@ class Derived:
 
     read: the timeline that rows of the table itself were read by, None where none were; a commit of rows
     that is not on it refuses the write. flagged: rows whose `_hoodie_is_deleted` is true delete their key,
-    also where the table has no such column.
+    also where the table has no such column. changed: the columns in which rows that are stored get other
+    values; none: they may in all of them.
     """
 
     read: Timeline | None = None
     flagged: bool = False
+    changed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

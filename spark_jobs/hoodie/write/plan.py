@@ -44,9 +44,9 @@ from hoodie.timeline.instant import Action
 from hoodie.write.assign.overwrite import overwriting
 from hoodie.write.assign.workload import Parallelism, average_record_size
 from hoodie.write.context import WriteContext
-from hoodie.write.files.cdc import ChangeFormat, LogFormat
+from hoodie.write.files.cdc import ChangeFormat, LogFormat, PartialSchema
 from hoodie.write.input.delete_keys import Duplicates, dropping_inserts, keys_to_delete, unseen_copies
-from hoodie.write.input.self_referencing import check_self_overwrite, is_flagged
+from hoodie.write.input.self_referencing import check_self_overwrite, is_flagged, partial_columns
 from hoodie.write.new_properties import check_version, new_properties
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.participants.metadata.column_stats import reported_columns
@@ -208,7 +208,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         sort=operation.fills_new_groups and config[SORT_MODE].sorts,
         snapshot=snapshot,
         files=_files(config, index),
-        logs=_logs(config, shape, props, name, full_name),
+        logs=_logs(request, config, shape, props, index, table_schema, name),
         merge_budget=config[MERGE_BUDGET],
         spill_path=config[SPILL_PATH] or "",
         null_for_missing=config[NULL_FOR_MISSING],
@@ -306,13 +306,24 @@ def _files(config: Config, index: Index | None) -> BaseFileFormat:
 
 
 def _logs(
-    config: Config, shape: _Shape, props: TableProperties | None, name: str, full_name: str | None
+    request: WriteRequest,
+    config: Config,
+    shape: _Shape,
+    props: TableProperties | None,
+    index: Index | None,
+    known: TableSchema,
+    name: str,
 ) -> LogFormat | None:
     if config[TABLE_TYPE] is not TableType.MERGE_ON_READ:
         return None
+    full_name = record_full_name(known.avro) if known.avro else None
     schema = to_avro_text(with_meta(shape.schema), name, full_name=full_name)
     ranges_of = reported_columns(config, props) if shape.merger.takes_whole_rows else None
-    return LogFormat.of(config, schema, shape.merger.delete_ordering, ranges_of)
+    partial, columns = None, partial_columns(request.derived, config, props, shape.schema, index)
+    if columns and known.evolution is None:
+        some = with_meta(pa.schema([shape.schema.field(column) for column in columns]))
+        partial = PartialSchema(tuple(some.names), to_avro_text(some, name, full_name=full_name))
+    return LogFormat.of(config, schema, shape.merger.delete_ordering, ranges_of, partial)
 
 
 def _check_buckets(

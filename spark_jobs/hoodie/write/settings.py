@@ -67,6 +67,12 @@ class Into(enum.Enum):
     BULK_INSERT = "bulk_insert"
 
 
+MERGE_INTO_PARTIAL = bool_key(
+    "hoodie.spark.sql.merge.into.partial.updates",
+    True,
+    "MERGE INTO (hoodie.sql) logs updated rows in their changed columns alone, in merge-on-read tables of "
+    "versions 8 and 9. false: it logs whole rows.",
+)
 INSERT_INTO = enum_key(
     "hoodie.spark.sql.insert.into.operation",
     Into.INSERT,

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import random
-import struct
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -127,19 +126,12 @@ def partial_data(number: int, rows: list[Row], columns: frozenset[str]) -> list[
     table = stored_rows(rows, moment(number), GROUP)
     table = table.select([*META_COLUMNS, *(name for name in SCHEMA.names if name in columns)])
     text = to_avro_text(table.schema, "hoodie.t.t_record")
-    headers = {
+    headers: dict[int, str] = {
         HeaderKey.INSTANT_TIME: moment(number),
         HeaderKey.SCHEMA: text,
-        HeaderKey.TARGET_INSTANT_TIME: "true",
+        IS_PARTIAL: "true",
     }
     return [BlockType.AVRO_DATA, headers, encode_data_block(table, text, BlockType.AVRO_DATA, Codec.ZSTD)]
-
-
-def log(table: LogTable, *blocks: list[Any]) -> None:
-    """A log file. The writer knows the headers of version 6 only, another one stands for IS_PARTIAL."""
-    file = Path(table.path) / table.log(*blocks)
-    held, said = (struct.pack(">ii", key, 4) + b"true" for key in (HeaderKey.TARGET_INSTANT_TIME, IS_PARTIAL))
-    file.write_bytes(file.read_bytes().replace(held, said))
 
 
 def row_of(rng: random.Random, number: int, keys: int) -> Row:
@@ -179,7 +171,7 @@ def write_log(table: LogTable, rng: random.Random, model: Model, keys: int, part
                 blocks.append(data(number, rows, rng.choice([BlockType.AVRO_DATA, BlockType.PARQUET_DATA])))
             for row in rows:
                 model.data(row, columns)
-        log(table, *blocks)
+        table.log(*blocks)
         table.instant(number)
 
 
@@ -260,7 +252,7 @@ def test_a_late_partial_row_fills_what_the_winner_lacks_and_so_beats_the_base_fi
     first = partial_data(20, [{**empty, "key": "k", "ts": 6, "b": 6.0}], frozenset({"key", "ts", "b"}))
     late = partial_data(30, [{**empty, "key": "k", "ts": 3, "a": "late"}], frozenset({"key", "ts", "a"}))
     for number, block in ((20, first), (30, late)):
-        log(table, block)
+        table.log(block)
         table.instant(number)
     assert read(table, MERGERS["event time"], LARGE) == [{**base, "ts": 6, "a": "late", "b": 6.0}]
 

@@ -105,6 +105,19 @@ def test_a_merge_moves_no_row(table: str) -> None:
     assert sorted(hoodie.read_table(table)["day"].to_pylist()) == ["1", "1", "2", "9"]
 
 
+def test_columns_are_not_taken_for_names_that_are_made_here(tmp_path: Path) -> None:
+    """The local engine numbers columns and relations."""
+    path, names = str(tmp_path / "t"), [f"{letter}{number}" for letter in "cr" for number in range(45)]
+    rows = pa.table({"id": ["a", "b"], **{name: [1, 2] for name in names}})
+    hoodie.write_table(rows, path, options=KEY)
+    merge("WHEN MATCHED THEN UPDATE SET c7 = s.c7 + s.r9", path, rows)
+    found = hoodie.read_table(path, meta=False).sort_by("id")
+    assert found["c7"].to_pylist() == [2, 4]
+    assert found.drop_columns("c7").equals(
+        rows.drop_columns("c7").select(found.drop_columns("c7").column_names)
+    )
+
+
 def test_an_update_keeps_the_ordering_column_or_raises_it(table: str) -> None:
     hoodie.sql("UPDATE t SET updated = updated + 1, amount = NULL WHERE id = 'a'", tables={"t": table})
     with pytest.raises(InputError, match="ordering column updated smaller"):

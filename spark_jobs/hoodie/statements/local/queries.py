@@ -237,7 +237,7 @@ class _Queries:
         columns: list[Bound] = []
         for item in given:
             for name, value in _listed(item, scope):
-                column = Bound(text=f"c{next(self._numbers)}", type=value.type)
+                column = Bound(text=f"_hoodie_c{next(self._numbers)}", type=value.type)
                 names.append(name)
                 values.append(value)
                 columns.append(column)
@@ -312,7 +312,7 @@ class _Queries:
         if len({len(row) for row in rows}) != 1:
             raise ConfigError("VALUES has rows of different lengths; give each one the same columns")
         made = [operators.unified(items, "VALUES") for items in zip(*rows, strict=True)]
-        columns = tuple(Bound(text=f"c{next(self._numbers)}", type=kind) for _, kind in made)
+        columns = tuple(Bound(text=f"_hoodie_c{next(self._numbers)}", type=kind) for _, kind in made)
         lines = ", ".join(
             f"({', '.join(items)})" for items in zip(*(texts for texts, _ in made), strict=True)
         )
@@ -335,7 +335,7 @@ class _Queries:
             )
         pairs = zip(left.columns, right.columns, strict=True)
         made = [operators.unified(pair, node.key.upper()) for pair in pairs]
-        columns = tuple(Bound(text=f"c{next(self._numbers)}", type=kind) for _, kind in made)
+        columns = tuple(Bound(text=f"_hoodie_c{next(self._numbers)}", type=kind) for _, kind in made)
         distinct = bool(node.args.get("distinct"))
         if distinct or not isinstance(node, exp.Union):
             for item in columns:

@@ -20,7 +20,7 @@ from hoodie.read.key_join import Bools, Part
 from hoodie.table.view import FileSlice
 from hoodie.timeline.time import InstantTime
 from hoodie.write.context import LEADING, WriteContext
-from hoodie.write.files.cdc import LogFiles
+from hoodie.write.files.cdc import LogFiles, PartialSchema
 from hoodie.write.files.late_records import Verdict
 
 #: Avro bytes of a row beside its columns: commit time, sequence number, partition path, file name, length
@@ -43,9 +43,13 @@ class Append:
 
     def run(self, parts: Sequence[Part], verdicts: Sequence[Verdict]) -> None:
         """Log what is not outdated. All deletes go behind all rows, as Apache Hudi has them."""
+        assert self.context.logs is not None
+        partial = self.context.logs.partial
         for part, verdict in zip(parts, verdicts, strict=True):
-            for piece in self._pieces(self.context.unflagged(filtered(part.rows, verdict.updates))):
-                self._log_rows(piece)
+            whole = verdict.updates & (verdict.logged | (partial is None))
+            for mask, schema in ((whole, None), (verdict.updates & ~whole, partial)):
+                for piece in self._pieces(self.context.unflagged(filtered(part.rows, mask))):
+                    self._log_rows(piece, schema)
         for part, verdict in zip(parts, verdicts, strict=True):
             for piece in self._pieces(filtered(part.rows, verdict.deletes)):
                 self._log_deletes(piece)
@@ -66,8 +70,10 @@ class Append:
         for start in range(0, rows.num_rows, step):
             yield from halved(rows.slice(start, step), limit + limit // 2, _META_BYTES)
 
-    def _log_rows(self, rows: pa.Table) -> None:
-        """A data block. Log records have the file id for a file name (format.md 6.1)."""
+    def _log_rows(self, rows: pa.Table, partial: PartialSchema | None) -> None:
+        """A data block. Log records have the file id for a file name (format.md 6.1). Statistics are those
+        of the whole rows: Apache Hudi leaves out a slice none of whose files matches a predicate.
+        """
         count, format_ = rows.num_rows, self.context.logs
         assert format_ is not None
         columns: list[Any] = [
@@ -79,8 +85,11 @@ class Append:
             *rows.columns[LEADING:],
         ]
         table = pa.Table.from_arrays(columns, schema=self.context.file_schema)
-        content = encode_data_block(table, format_.avro_schema, format_.block, format_.codec)
-        self.logs.append(format_.block, content, table)
+        schema, written, headers = format_.avro_schema, table, dict[int, str]()
+        if partial is not None:
+            schema, written, headers = partial.avro_schema, table.select(partial.names), partial.headers
+        content = encode_data_block(written, schema, format_.block, format_.codec)
+        self.logs.append(format_.block, content, table, headers=headers)
         self.written += count
 
     def _log_deletes(self, rows: pa.Table) -> None:

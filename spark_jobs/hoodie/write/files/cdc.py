@@ -10,7 +10,7 @@ its own and appends to no existing one (format.md 5.5, 15.5). So a rollback may 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from hoodie.config.key import Config
 from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.errors import AlreadyExists
 from hoodie.format.cdc import AFTER, BEFORE, KEY, OP, TS_MS, LoggingMode, Op, record_schema
-from hoodie.format.log_block import BlockType, Buffer, HeaderKey
+from hoodie.format.log_block import IS_PARTIAL, BlockType, Buffer, HeaderKey
 from hoodie.format.log_data import BLOCK_TYPES, records_content
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.meta_fields import RECORD_KEY
@@ -174,12 +174,25 @@ class ChangeLog:
 
 
 @dataclass(frozen=True)
+class PartialSchema:
+    """The columns of blocks of changed columns, meta columns first; `avro_schema` is theirs."""
+
+    names: tuple[str, ...]
+    avro_schema: str
+
+    @property
+    def headers(self) -> dict[int, str]:
+        return {HeaderKey.SCHEMA: self.avro_schema, IS_PARTIAL: "true"}
+
+
+@dataclass(frozen=True)
 class LogFormat:
     """How log files are written; one for all of a write. Picklable.
 
     `avro_schema` has the meta columns. `ordering`: the columns by which deletes are compared with rows, none
     where a delete always wins. `ranges_of`: the columns whose ranges tasks report, none for all; None where
-    nothing keeps them.
+    nothing keeps them. `partial`: of stored rows that only get other values in some columns; None where rows
+    are logged whole.
     """
 
     avro_schema: str
@@ -189,6 +202,7 @@ class LogFormat:
     block_size: int
     ordering: tuple[str, ...]
     ranges_of: frozenset[str] | None = None
+    partial: PartialSchema | None = None
 
     @classmethod
     def of(
@@ -197,6 +211,7 @@ class LogFormat:
         avro_schema: str,
         ordering: tuple[str, ...],
         ranges_of: frozenset[str] | None = None,
+        partial: PartialSchema | None = None,
     ) -> LogFormat:
         return cls(
             avro_schema,
@@ -206,6 +221,7 @@ class LogFormat:
             config[LOG_BLOCK_MAX_SIZE],
             ordering,
             ranges_of,
+            partial,
         )
 
 
@@ -251,14 +267,20 @@ class LogFiles:
         self._names = [] if self._alone else [log.name for log in reversed(slice_.own_logs)]
 
     def append(
-        self, kind: BlockType, content: Sequence[Buffer] | Buffer, rows: pa.Table, *, deletes: int = 0
+        self,
+        kind: BlockType,
+        content: Sequence[Buffer] | Buffer,
+        rows: pa.Table,
+        *,
+        deletes: int = 0,
+        headers: Mapping[int, str] | None = None,
     ) -> None:
-        """A block of rows, or of deletes, where there are none, but their schema."""
+        """A block of rows, or of deletes, where there are none, but their schema. `headers`: its own."""
         if self._writer is not None and self._writer.size >= self._format.file_size:
             self._finish()
         if self._writer is None:
             self._writer = self._begin()
-        self._writer.append(kind, self._headers, content)
+        self._writer.append(kind, {**self._headers, **(headers or {})}, content)
         if self._ranges is not None:
             self._ranges.add(rows)
         self._updates += rows.num_rows

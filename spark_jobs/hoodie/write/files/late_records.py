@@ -5,7 +5,8 @@ ordering values, and an update that was logged after a delete counts as newer. S
 known row of its key in the slice is dropped here, and every reader returns the same rows.
 
 The module compares with the ordering values of base rows and of logged deletes. It compares incoming deletes
-with logged rows too. All readers compare logged updates with each other, so these need no check here.
+with logged rows too. All readers compare whole logged updates with each other, so these need no check here.
+A late row would fill what a logged row of changed columns lacks, so it is compared with such rows.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from hoodie.codec.arrays import whole
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
 from hoodie.format.internal_schema import stored_batches
 from hoodie.format.log_block import BlockType, LogBlock
-from hoodie.format.log_data import read_data_block, read_delete_block
+from hoodie.format.log_data import is_partial, read_data_block, read_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import LOOK_UP, Positions
@@ -74,12 +75,15 @@ class Verdict:
     update with it. Until the next compaction is done, the key is in two files, and the index takes the newer
     one.
     `returned` rows have keys that a log has deleted before, whatever came after that.
+    `logged` rows have keys that a log has a row or a delete of; only found where rows may be logged in their
+    changed columns.
     """
 
     deleted: Bools
     outdated: Bools
     reinserted: Bools
     returned: Bools
+    logged: Bools
 
     @property
     def updates(self) -> Bools:
@@ -120,7 +124,8 @@ def _hard(context: WriteContext, verdict: Verdict) -> bool:
 def _unknown(context: WriteContext, part: Part) -> Verdict:
     count = part.rows.num_rows
     none = np.zeros(count, dtype=np.bool_)
-    return Verdict(np.asarray(context.merger.deleted(part.rows)), none, none.copy(), none.copy())
+    deleted = np.asarray(context.merger.deleted(part.rows))
+    return Verdict(deleted, none, none.copy(), none.copy(), none.copy())
 
 
 def _compare_base(
@@ -179,10 +184,19 @@ class _Logs:
                     self.early_rows.append((log, block))
                 if block.type is BlockType.DELETE:
                     self._deletes(content, early)
-                elif any(verdict.reinserted.any() for verdict in self.verdicts) or (
-                    self._compares and any(verdict.deletes.any() for verdict in self.verdicts)
-                ):
+                elif self._looks_at_rows(block):
                     self._rows(log, block, content)
+
+    def _looks_at_rows(self, block: LogBlock) -> bool:
+        if self._finds_logged or any(verdict.reinserted.any() for verdict in self.verdicts):
+            return True
+        if not self._compares:
+            return False
+        return is_partial(block) or any(verdict.deletes.any() for verdict in self.verdicts)
+
+    @property
+    def _finds_logged(self) -> bool:
+        return self.context.logs is not None and self.context.logs.partial is not None
 
     @property
     def _compares(self) -> bool:
@@ -211,6 +225,7 @@ class _Logs:
         for number, (part, verdict) in enumerate(zip(self.parts, self.verdicts, strict=True)):
             here, there = _found(part.keys, records.keys)
             verdict.returned[here] = True
+            verdict.logged[here] = True
             if early and not self._finds_in_logs:
                 verdict.reinserted[here] = True
             if self._compares and len(here):
@@ -245,7 +260,8 @@ class _Logs:
         for part, verdict in zip(self.parts, self.verdicts, strict=True):
             here, there = _found(part.keys, rows.column(RECORD_KEY))
             verdict.reinserted[here] = False
-            mine = verdict.deletes[here]
+            verdict.logged[here] = True
+            mine = verdict.deletes[here] | is_partial(block)
             if self._compares and mine.any():
                 values = self._values(rows.take(there[mine]))
                 self._drop(part, verdict, here[mine], values)

@@ -1,4 +1,5 @@
-"""Rows that a statement made of the table that it writes: when their write is refused, and how they delete.
+"""Rows that a statement made of the table that it writes: when their write is refused, how they delete, and
+which columns of them logs have.
 
 A commit after the reading of the table may have changed these rows. Then the write is refused, and the
 statement must be evaluated again. A commit between the write's plan and its own commit follows the rules of
@@ -12,15 +13,19 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from hoodie.concurrency.changes import news
+from hoodie.config.key import Config
 from hoodie.errors import CommitConflict, ConfigError
 from hoodie.format.meta_fields import IS_DELETED
+from hoodie.index import Index, PlacingIndex, Scope
 from hoodie.merge import Merger
 from hoodie.merge.settings import DELETE_FIELD
 from hoodie.table.handle import Table
+from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import REWRITES
 from hoodie.timeline.instant import Action, Instant
 from hoodie.write.operation import Derived
+from hoodie.write.settings import CDC_ENABLED, MERGE_INTO_PARTIAL
 
 
 def check_self_overwrite(table: Table, timeline: Timeline, derived: Derived | None) -> None:
@@ -73,3 +78,33 @@ def is_flagged(derived: Derived | None, merger: Merger, schema: pa.Schema) -> bo
             setting=DELETE_FIELD.name,
         )
     return IS_DELETED not in schema.names
+
+
+def partial_columns(
+    derived: Derived | None,
+    config: Config,
+    props: TableProperties | None,
+    schema: pa.Schema,
+    index: Index | None,
+) -> tuple[str, ...]:
+    """The columns of log blocks of changed columns, the ordering column among them; none where rows are
+    logged whole.
+
+    As Apache Hudi 1.2.0 (MergeIntoHoodieTableCommand), but for tables in which it returns other rows of such
+    blocks, or fails: those with buckets, several ordering columns, change data, deletes by a column, or the
+    order of commits, where it can't merge a row with a logged delete then. Neither where nulls give way to
+    stored values, nor where rows move to other partitions.
+    """
+    if derived is None or not derived.changed or props is None or not config[MERGE_INTO_PARTIAL]:
+        return ()
+    rule, names = props.merge_rule, {*schema.names}
+    moves = isinstance(index, PlacingIndex) or (
+        index is not None and index.scope is Scope.TABLE and index.updates_partition_path
+    )
+    fills_or_deletes = rule.partial_update_mode or rule.delete_field or IS_DELETED in names
+    ordered = len(rule.ordering_fields) == 1 and names.issuperset(rule.ordering_fields)
+    if moves or not rule.by_mode or fills_or_deletes or not ordered or config[CDC_ENABLED]:
+        return ()
+    if props.get(BOOTSTRAP_BASE_PATH) or not props.populate_meta_fields:
+        return ()
+    return tuple(name for name in schema.names if name in {*derived.changed, *rule.ordering_fields})
