@@ -216,12 +216,20 @@ class IndexOperator(HoodieLocalOperator):
         and `execute`, which makes what is planned beside writers. (templated)
     :param indexes: names: `files`, `column_stats`, `bloom_filters`, `record_index`, or a text with commas
         between them; None means all that the table has. `create` and `schedule` need some. (templated)
+    :param column: with `create`, tables of versions 8 and 9: the column of a secondary index or of an index
+        of an expression, whose name `indexes` has. (templated)
+    :param using: with `column`: `secondary_index`, `column_stats` or `bloom_filters`. (templated)
+    :param expression: with `column`: a function such as `lower`, or with options
+        `expr='substring',pos='1',len='3'`. (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
 
     job = "index"
 
-    template_fields: Sequence[str] = ("mode", "indexes", *HoodieJobOperator.template_fields)
+    template_fields: Sequence[str] = (
+        *("mode", "indexes", "column", "using", "expression"),
+        *HoodieJobOperator.template_fields,
+    )
     ui_color = "#e6e3f4"
 
     def __init__(
@@ -230,20 +238,34 @@ class IndexOperator(HoodieLocalOperator):
         table: HoodieTable | Mapping[str, Any],
         mode: str,
         indexes: Sequence[str] | str | None = None,
+        column: str | None = None,
+        using: str | None = None,
+        expression: str | None = None,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
         listed = isinstance(indexes, (list, tuple))
         if not is_deferred(mode):
-            _check_index(mode, _names(indexes) if listed or not is_deferred(indexes) else ("a template",))
+            named = _names(indexes) if listed or not is_deferred(indexes) else ("a template",)
+            _check_index(mode, (*named, column) if column else named)
         self.mode = mode
         self.indexes = indexes
+        self.column = column
+        self.using = using
+        self.expression = expression
 
     def request(self) -> dict[str, Any]:
         names = _names(self.indexes)
-        _check_index(self.mode, names)
-        return {**super().request(), "mode": self.mode, "indexes": ",".join(names) or None}
+        _check_index(self.mode, (*names, self.column) if self.column else names)
+        return {
+            **super().request(),
+            "mode": self.mode,
+            "indexes": ",".join(names) or None,
+            "column": self.column,
+            "using": self.using,
+            "expression": self.expression,
+        }
 
 
 class HiveSyncOperator(HoodieLocalOperator):

@@ -154,6 +154,8 @@ def stored(metadata: MetadataTable, index: str) -> dict[str, ColumnStats]:
     found = dict[str, ColumnStats]()
     for item in metadata.slices(index):
         rows = metadata.records(item, lambda reader: reader.scan(), [STATS])
+        if not rows.num_rows:
+            continue
         keys: Any = whole(rows[KEY_FIELD]).to_pylist()
         for key, (_, _, deleted, stats) in zip(
             keys, decoded(whole(rows[STATS]), [None] * len(keys)), strict=True
@@ -333,12 +335,41 @@ def test_statistics_of_rows_that_are_put_together_go(copy: Callable[[str], str])
     assert any("put together of values of several files" in warning for warning in done.warnings)
 
 
-def test_indexes_of_expressions_go(copy: Callable[[str], str]) -> None:
-    """With a warning, their folders and their definitions."""
-    path = copy("more/expr_index_bloom")
+def test_indexes_of_sessions_go(copy: Callable[[str], str]) -> None:
+    """Those whose results depend on a session: with a warning, their folders and their definitions."""
+    path = copy("more/expr_index_cow")
     (index,) = [name for name in partitions_of(path) if name.startswith("expr_index_")]
     done = api.write_table(api.read_table(path, meta=False).slice(0, 5), path, options=NO_SERVICES)
     assert index not in partitions_of(path)
     assert index not in index_definitions(Table.open(path))
     assert not Path(path, ".hoodie/metadata", index).exists()
     assert any(f"the index {index}" in warning for warning in done.warnings)
+
+
+def test_a_record_index_of_each_partition_goes(later_indexes: Path, tmp_path: Path) -> None:
+    """With a warning; the setting makes one of all partitions afterwards."""
+    path = str(shutil.copytree(later_indexes / "indexes/part_rli/table", tmp_path / "t"))
+    rows = api.read_table(path, meta=False)
+    done = api.write_table(rows.slice(0, 5), path, options=NO_SERVICES)
+    assert "record_index" not in partitions_of(path)
+    assert "record_index" not in index_definitions(Table.open(path))
+    assert not Path(path, ".hoodie/metadata/record_index").exists()
+    assert any("one of each partition" in warning for warning in done.warnings)
+    asked = {**NO_SERVICES, "hoodie.metadata.global.record.level.index.enable": "true"}
+    api.write_table(rows.slice(5, 5), path, options=asked)
+    assert index_definitions(Table.open(path))["record_index"].options == {"isPartitioned": "false"}
+    found = api.read_table(path, where="id = 'k0022'", options={"hoodie.read.record.index": "true"})
+    assert found.num_rows == 1
+
+
+def test_a_record_index_of_each_partition_without_its_definition_is_not_written(
+    later_indexes: Path, tmp_path: Path
+) -> None:
+    path = str(shutil.copytree(later_indexes / "indexes/part_rli/table", tmp_path / "t"))
+    file = Path(path, ".hoodie/.index_defs/index.json")
+    file.write_text(file.read_text().replace('"true"', '"false"'))
+    rows = api.read_table(path, meta=False).slice(0, 5)
+    done = api.write_table(rows, path, options=NO_SERVICES)
+    assert any("record index is one of each partition" in warning for warning in done.warnings)
+    found = api.read_table(path, where="id = 'k0022'", options={"hoodie.read.record.index": "true"})
+    assert found.num_rows == 1

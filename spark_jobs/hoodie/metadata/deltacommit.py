@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Array
 from hoodie.engine.spool import Room
+from hoodie.errors import TableError
 from hoodie.format.hfile_records import write_cells
 from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
@@ -22,7 +23,7 @@ from hoodie.metadata.index_definitions import hashed_parts
 from hoodie.metadata.record_schema import commit_schema
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.table import Partition
-from hoodie.metadata.written_table import WrittenTable, at_once, new_options
+from hoodie.metadata.written_table import WrittenTable, at_once, group_id, new_options
 from hoodie.table.slicing import slicing_of
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import (
@@ -69,6 +70,7 @@ def write_deltacommit(
     for name in partitions:
         view = shown if name in ready else table.indexing_view() or shown
         slices[name] = [group[0] for group in table.groups(name, view, listing)]
+        _check_groups(name, slices[name])
     with ExitStack() as stack:
         version = table.layout.version
         spools = {
@@ -86,6 +88,13 @@ def write_deltacommit(
             for number in spool.filled
         ]
         _write_parts(table, instant, parts)
+
+
+def _check_groups(partition: Partition, slices: Sequence[FileSlice]) -> None:
+    """Raises TableError for a record index of each partition of the table: its keys are found otherwise."""
+    known = [group_id(partition, place) for place in range(len(slices))]
+    if partition == Partition.RECORD_INDEX and [item.file_id for item in slices] != known:
+        raise TableError("the record index is one of each partition, which is not written here")
 
 
 def _write_parts(table: WrittenTable, instant: InstantTime, parts: list[_Part]) -> None:

@@ -87,11 +87,7 @@ def stats_version(table: Table, definitions: Mapping[str, IndexDefinition]) -> s
     found = definitions.get("column_stats") or definitions.get("partition_stats")
     if found is not None:
         return found.version
-    return _new_version(table)
-
-
-def _new_version(table: Table) -> str:
-    return V1 if table.properties.version < _TYPED_SINCE else V2
+    return new_version(table)
 
 
 def define_indexes(table: Table, made: Mapping[str, Collection[str]]) -> None:
@@ -105,9 +101,28 @@ def define_indexes(table: Table, made: Mapping[str, Collection[str]]) -> None:
     stored = _stored(table, path)
     new = {name: {**_MADE[name]} for name in made if name in _MADE and name not in stored}
     if "column_stats" in new:
-        new["column_stats"].update(sourceFields=list(made["column_stats"]), version=_new_version(table))
+        new["column_stats"].update(sourceFields=list(made["column_stats"]), version=new_version(table))
     if new:
         _write(table, path, {**stored, **new})
+
+
+def new_version(table: Table) -> str:
+    """Of an index that is made now (Apache Hudi 1.2.0 HoodieIndexVersion)."""
+    return V1 if table.properties.version < _TYPED_SINCE else V2
+
+
+def define(table: Table, definition: IndexDefinition) -> None:
+    """Add a definition, or replace it. Raises as `index_definitions`."""
+    path = _path(table)
+    new = {
+        "indexName": definition.name,
+        "indexType": definition.kind,
+        "indexFunction": definition.function,
+        "sourceFields": list(definition.source_fields),
+        "indexOptions": dict(definition.options),
+        "version": definition.version,
+    }
+    _write(table, path, {**_stored(table, path), definition.name: new})
 
 
 def add_columns(table: Table, name: str, columns: Collection[str]) -> None:

@@ -28,7 +28,7 @@ from hoodie.metadata.partitions.files import ALL, FILES, TYPE_OF_FILES, TYPE_OF_
 from hoodie.metadata.partitions.record_index import RECORD
 from hoodie.metadata.partitions.secondary_index import SECONDARY
 from hoodie.metadata.record_schema import check_columns, is_current, whole_records
-from hoodie.metadata.table import SECONDARY_INDEX, Partition
+from hoodie.metadata.table import EXPRESSION_INDEX, SECONDARY_INDEX, Partition
 
 _TYPE = "type"
 _ENTRY = pa.struct([pa.field("size", pa.int64(), False), pa.field("isDeleted", pa.bool_(), False)])
@@ -43,9 +43,14 @@ FIELDS = {
 }
 
 
-def field_of(partition: str) -> str:
-    """The column of HoodieMetadataRecord that a partition uses; "" for one that is not written here."""
-    return SECONDARY if partition.startswith(SECONDARY_INDEX) else FIELDS.get(Partition(partition), "")
+def fields_of(partition: str) -> tuple[str, ...]:
+    """The columns of HoodieMetadataRecord that a partition uses; none for one that is not written here."""
+    if partition.startswith(EXPRESSION_INDEX):
+        return STATS, FILTER
+    if partition.startswith(SECONDARY_INDEX):
+        return (SECONDARY,)
+    found = FIELDS.get(Partition(partition))
+    return () if found is None else (found,)
 
 
 class Changes(ABC):
@@ -197,7 +202,7 @@ def _base_cells(base: HFileReader | None, partition: Partition, schema: str) -> 
 def recoded(cells: pa.RecordBatch, schema_text: str, partition: Partition, schema: str) -> pa.RecordBatch:
     """Cells of another release's schema with values of `schema`."""
     there = frozenset(field_names(schema_text))
-    names = [name for name in (KEY_FIELD, _TYPE, field_of(partition)) if name in there]
+    names = [name for name in (KEY_FIELD, _TYPE, *fields_of(partition)) if name in there]
     rows = decode_rows([cells], schema_text, names)
     check_columns(rows, names)
     return cells_of(whole_records(rows, schema), schema)

@@ -40,7 +40,7 @@ from hoodie.metadata.merging import (
     LastRecords,
     Statistics,
     check_tight,
-    field_of,
+    fields_of,
     merge,
     recoded,
 )
@@ -244,7 +244,7 @@ def _slices(table: WrittenTable, instant: Instant, plan: CompactionPlan) -> Iter
     """The slices of a plan as its files are now; base files that a killed try left are deleted."""
     listing = table.listing()
     for folder in plan.partitions:
-        if not field_of(folder):
+        if not fields_of(folder):
             raise _lacks(table, instant, folder)
         names = (BaseFileName.parse(item.name, HFILE) for item in listing.files(folder))
         left = [name for name in names if name is not None and name.instant == instant.time]

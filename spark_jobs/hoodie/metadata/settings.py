@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hoodie.config.key import Key, fields_key, float_key, int_key, parse_bool
+from hoodie.config.key import Key, fields_key, float_key, int_key, parse_bool, str_key
 
 METADATA_ENABLE: Key[bool | None] = Key(
     "hoodie.metadata.enable",
@@ -47,6 +47,13 @@ COLUMN_STATS_GROUPS = int_key(
     minimum=1,
     group="table",
 )
+EXPRESSION_INDEX_GROUPS = int_key(
+    "hoodie.metadata.index.expression.file.group.count",
+    2,
+    "File groups of an index of an expression, when it is made.",
+    minimum=1,
+    group="table",
+)
 BLOOM_FILTER_ENABLE: Key[bool | None] = Key(
     "hoodie.metadata.index.bloom.filter.enable",
     None,
@@ -68,6 +75,7 @@ RECORD_INDEX_ENABLE: Key[bool | None] = Key(
     "make one where there is none. hoodie.index.type=RECORD_INDEX needs it. false: it is removed. Otherwise "
     "one that is there is kept.",
     parse_bool,
+    aliases=("hoodie.metadata.global.record.level.index.enable",),
     group="table",
 )
 _RECORD_INDEX = "Record index, when it is made: "
@@ -75,6 +83,7 @@ RECORD_INDEX_MIN_GROUPS = int_key(
     "hoodie.metadata.record.index.min.filegroup.count",
     10,
     f"{_RECORD_INDEX}the least number of its file groups.",
+    aliases=("hoodie.metadata.global.record.level.index.min.filegroup.count",),
     minimum=1,
     group="table",
 )
@@ -82,6 +91,7 @@ RECORD_INDEX_MAX_GROUPS = int_key(
     "hoodie.metadata.record.index.max.filegroup.count",
     10_000,
     f"{_RECORD_INDEX}the greatest number of its file groups.",
+    aliases=("hoodie.metadata.global.record.level.index.max.filegroup.count",),
     minimum=1,
     group="table",
 )
@@ -97,5 +107,33 @@ RECORD_INDEX_GROWTH = float_key(
     2.0,
     f"{_RECORD_INDEX}how many times its records the table may come to have.",
     minimum=0.0,
+    group="table",
+)
+_DEFINED = "Of an index that `hoodie index create` or a write makes in a table of version 8 or 9: "
+INDEX_NAME = str_key(
+    "hoodie.index.name", None, f"{_DEFINED}its name. Unset: that of its column.", group="table"
+)
+SECONDARY_INDEX_COLUMN = str_key(
+    "hoodie.metadata.index.secondary.column",
+    None,
+    f"{_DEFINED}the column of a secondary index.",
+    group="table",
+)
+EXPRESSION_INDEX_COLUMN = str_key(
+    "hoodie.metadata.index.expression.column",
+    None,
+    f"{_DEFINED}the column of an index of an expression.",
+    group="table",
+)
+EXPRESSION_INDEX_TYPE = str_key(
+    "hoodie.expression.index.type",
+    "COLUMN_STATS",
+    f"{_DEFINED}what it has of the results of the expression, COLUMN_STATS or BLOOM_FILTERS.",
+    group="table",
+)
+EXPRESSION_INDEX_OPTIONS = str_key(
+    "hoodie.metadata.index.expression.options",
+    None,
+    f"{_DEFINED}the function, and its options, such as expr='substring',pos='1',len='3'.",
     group="table",
 )

@@ -67,6 +67,7 @@ Partition.RECORD_INDEX = Partition("record_index")
 Partition.PARTITION_STATS = Partition("partition_stats")
 #: indexes of versions 8 and 9 (format.md 15.12), of which there may be several
 SECONDARY_INDEX, EXPRESSION_INDEX = "secondary_index_", "expr_index_"
+DEFINED = (SECONDARY_INDEX, EXPRESSION_INDEX)
 
 
 def by_keys(keys: Iterable[str]) -> Find:

@@ -18,7 +18,7 @@ from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import HFILE, LogFileName, join
 from hoodie.metadata.instants import Instants, Own, instants_of, is_indexing
 from hoodie.metadata.record_schema import record_schema
-from hoodie.metadata.table import SECONDARY_INDEX, Partition
+from hoodie.metadata.table import DEFINED, Partition
 from hoodie.storage import Output
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
@@ -52,10 +52,9 @@ def group_id(partition: Partition, number: int) -> str:
 
 def _prefix(partition: str) -> str:
     """With which the file ids of a partition begin; "" of one that is not written here."""
-    found = _PREFIXES.get(Partition(partition), "")
-    if not found and partition.startswith(SECONDARY_INDEX):
-        return f"secondary-index-{partition[len(SECONDARY_INDEX) :].replace('_', '-')}-"
-    return found
+    if partition.startswith(DEFINED):
+        return f"{partition.replace('_', '-')}-"
+    return _PREFIXES.get(Partition(partition), "")
 
 
 class WrittenTable(Table):

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Context, Decimal
 from typing import Any, TypeAlias
 
@@ -82,9 +83,15 @@ def result_bounds(
         stats = None if item.base is None else found.get(((item.base.partition, item.base.name), column))
         if stats is None or len(stats) != 1:
             return UNKNOWN
-        return bounds_of_stats(stats[0], field.type, log=True)
+        return bounds_of_results(stats[0], field.type)
 
     return [{field.path: bounds(item)} for item in slices]
+
+
+def bounds_of_results(stats: ColumnStats, kind: pa.DataType) -> Bounds:
+    """As `bounds_of_stats`. Apache Hudi counts nulls apart from values here."""
+    counted = replace(stats, values=max(stats.values or 0, stats.nulls or 0))
+    return bounds_of_stats(counted, kind, log=True)
 
 
 def partition_bounds(stats: Sequence[ColumnStats], kind: pa.DataType, never_null: bool) -> Bounds:

@@ -14,6 +14,7 @@ from itertools import product
 import pyarrow as pa
 
 from hoodie.metadata.index_definitions import V1, V2, IndexDefinition
+from hoodie.metadata.partitions.expression_index import FILTERS, STATISTICS
 from hoodie.read import functions
 from hoodie.read.predicate import (
     ANY,
@@ -34,7 +35,6 @@ from hoodie.read.predicate import (
 
 #: the results, as a column of the tree; no column of a table has this name
 RESULT: Path = ("", "result")
-STATISTICS, FILTERS = "column_stats", "bloom_filters"
 _IDENTITY = "identity"
 _CASES = {"lower": functions.LOWER, "upper": functions.UPPER}
 _PARTS = {"year": functions.YEAR, "month": functions.MONTH, "day": functions.DAY_OF_MONTH}

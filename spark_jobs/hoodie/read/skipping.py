@@ -24,6 +24,7 @@ from hoodie.format.bloom import KeyHashes
 from hoodie.merge import keeps_values
 from hoodie.metadata.index_definitions import V1, V2, IndexDefinition, index_definitions
 from hoodie.metadata.partitions.bloom_filters import bloom_filters
+from hoodie.metadata.partitions.expression_index import FILTERS
 from hoodie.metadata.partitions.record_index import locate_in
 from hoodie.metadata.partitions.secondary_index import record_keys
 from hoodie.metadata.queries import MetadataTableUnavailable, ignored, using
@@ -35,7 +36,7 @@ from hoodie.metadata.table import (
 )
 from hoodie.read.candidate_keys import candidate_keys, texts_of, values_of
 from hoodie.read.column_bounds import result_bounds, slice_bounds
-from hoodie.read.expression_index import FILTERS, RESULT, Indexed, Unusable, indexed
+from hoodie.read.expression_index import RESULT, Indexed, Unusable, indexed
 from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns
 from hoodie.read.predicate import ANY, Node

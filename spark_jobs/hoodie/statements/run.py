@@ -16,7 +16,7 @@ from hoodie.pipeline import write
 from hoodie.progress import ProgressCallback, silent
 from hoodie.read.duckdb_sql import TableDataset
 from hoodie.read.sql_tables import SqlTable
-from hoodie.statements.words import MARK, named, relations, table_named
+from hoodie.statements.words import MARK, is_of_index, named, relations, table_named
 from hoodie.write.operation import Derived, Operation, WriteRequest, WriteResult
 from hoodie.write.settings import INSERT_INTO
 
@@ -54,9 +54,10 @@ def run(
     """
     _library()
     from hoodie.statements.call import call
+    from hoodie.statements.index import index_call
     from hoodie.statements.parser import Call, parsed
 
-    statement = parsed(request.text)
+    statement = index_call(request.text) if is_of_index(request.text) else parsed(request.text)
     tables, rows = named(request.tables, request.options)
     if isinstance(statement, Call):
         return call(

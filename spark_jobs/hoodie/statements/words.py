@@ -16,9 +16,14 @@ from hoodie.source import Source
 from hoodie.table.handle import TableRef
 
 STATEMENTS = ("INSERT", "UPDATE", "DELETE", "MERGE", "CALL")
+_ABOUT_INDEXES = "CREATE, DROP and REFRESH INDEX, SHOW INDEXES"
 #: before what a statement says of rows that it can't write
 MARK = "hoodie statement: "
-_FIRST = re.compile(r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*([A-Za-z]+)", re.DOTALL)
+_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
+_FIRST = re.compile(rf"{_SPACE}*([A-Za-z]+)", re.DOTALL)
+_INDEX = re.compile(
+    rf"{_SPACE}*(?:(?:CREATE|DROP|REFRESH){_SPACE}+INDEX|SHOW{_SPACE}+INDEXES)\b", re.DOTALL | re.IGNORECASE
+)
 #: of other words, what does the same
 _INSTEAD = {
     "CREATE": "the first write makes a table",
@@ -29,16 +34,23 @@ _INSTEAD = {
     "OPTIMIZE": "CALL cluster(table => '…') rewrites files",
     "VACUUM": "CALL clean(table => '…') deletes old files",
     "SHOW": "hoodie.instants lists commits",
+    "REFRESH": "queries read a table as it is",
 }
 
 
 def is_statement(text: object) -> bool:
-    """Is it one that changes a table."""
-    return _first(text) in STATEMENTS
+    """Is it one that changes a table, or calls a service."""
+    return _first(text) in STATEMENTS or is_of_index(text)
+
+
+def is_of_index(text: object) -> bool:
+    """Is it about an index."""
+    return isinstance(text, str) and _INDEX.match(text) is not None
 
 
 def is_call(text: object) -> bool:
-    return _first(text) == "CALL"
+    """Is what it does that of a service."""
+    return _first(text) == "CALL" or is_of_index(text)
 
 
 def check_statement(text: object) -> None:
@@ -46,7 +58,8 @@ def check_statement(text: object) -> None:
     word = _first(text)
     if word in _INSTEAD:
         raise ConfigError(
-            f"{word} is not supported; give one SELECT, or one of {', '.join(STATEMENTS)}: {_INSTEAD[word]}",
+            f"{word} is not supported; give one SELECT, or one of {', '.join(STATEMENTS)}, {_ABOUT_INDEXES}: "
+            f"{_INSTEAD[word]}",
             statement=word,
         )
 

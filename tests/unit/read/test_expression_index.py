@@ -13,9 +13,9 @@ from hoodie.metadata.index_definitions import IndexDefinition
 from hoodie.metadata.partitions.column_stats import ColumnStats
 from hoodie.metadata.partitions.secondary_index import prefix_of
 from hoodie.read import duckdb_predicate
-from hoodie.read.bounds import UNKNOWN, Bounds, may_be_true
+from hoodie.read.bounds import EMPTY, UNKNOWN, Bounds, may_be_true
 from hoodie.read.candidate_keys import values_of
-from hoodie.read.column_bounds import partition_bounds
+from hoodie.read.column_bounds import bounds_of_results, partition_bounds
 from hoodie.read.expression_index import RESULT, Indexed, Unusable, indexed
 
 FIELDS: dict[str, Any] = {
@@ -199,3 +199,10 @@ def test_a_partition_has_bounds_only_where_each_of_its_files_has() -> None:
 
 def replaced() -> ColumnStats:
     return ColumnStats(None, None, "", 10, 10)
+
+
+def test_a_file_whose_results_are_all_null_has_nulls() -> None:
+    """Apache Hudi counts values without nulls in an index of an expression."""
+    stats = ColumnStats(low=None, high=None, kind="", values=0, nulls=4)
+    assert bounds_of_results(stats, pa.string()) == Bounds(nulls=True)
+    assert bounds_of_results(ColumnStats(None, None, "", values=0, nulls=0), pa.string()) == EMPTY

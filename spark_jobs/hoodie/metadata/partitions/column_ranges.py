@@ -303,7 +303,7 @@ class LogRanges:
         try:
             for field in rows.schema:
                 if self._has(field.name) and not pa.types.is_nested(field.type):
-                    found = _range(field, rows.column(field.name))
+                    found = range_of(field, rows.column(field.name))
                     before = self._found.get(field.name)
                     self._found[field.name] = found if before is None else before.joined(found)
         except Unbounded:
@@ -319,7 +319,8 @@ class LogRanges:
         return self._columns is None or name in self._columns
 
 
-def _range(field: pa.Field[Any], column: Any) -> ColumnRange:
+def range_of(field: pa.Field[Any], column: Any) -> ColumnRange:
+    """Of the values of a column, which may be in chunks. Raises Unbounded."""
     nulls, values, name = column.null_count, len(column), field.name
     if nulls == values:
         return ColumnRange(name, nulls=nulls, values=values)

@@ -23,35 +23,44 @@ from hoodie.metadata.partitions.column_ranges import ColumnRange
 from hoodie.metadata.partitions.column_stats import MARK, STATS, ColumnStats, Form, decoded
 from hoodie.metadata.table import MetadataTable, Partition
 
-_TYPE = 6
+#: of the records
+PARTITION_TYPE = 6
 #: (partition path, column)
 Place: TypeAlias = tuple[str, str]
 
 
 def partition_records(
-    ranges: Mapping[str, Mapping[str, ColumnRange]], types: Mapping[str, pa.DataType], form: Form
+    ranges: Mapping[str, Mapping[str, ColumnRange]],
+    types: Mapping[str, pa.DataType],
+    form: Form,
+    inner: str = "",
 ) -> Records:
-    """The ranges of columns by partition. Raises Unbounded as `Form.written`."""
+    """The ranges of columns by partition. `inner`: what keys have between column and partition. Raises
+    Unbounded as `Form.written`.
+    """
     places = [(path, column) for path, of_columns in ranges.items() for column in of_columns]
     values = [
         form.written(path, ranges[path][column], types.get(column), tight=True) for path, column in places
     ]
     columns = {
-        KEY_FIELD: pa.array(_keys(places), pa.string()),
-        "type": pa.array([_TYPE] * len(places), pa.int32()),
+        KEY_FIELD: pa.array(_keys(places, inner), pa.string()),
+        "type": pa.array([PARTITION_TYPE] * len(places), pa.int32()),
         STATS: pa.array(values, form.type),
     }
     return Records(pa.table(columns))
 
 
-def deleted_partitions(paths: Collection[str], columns: Collection[str], form: Form) -> Records:
+def deleted_partitions(
+    paths: Collection[str], columns: Collection[str], form: Form, inner: str = ""
+) -> Records:
     """Of partitions without files."""
-    keys = pa.array(_keys((path, column) for path in paths for column in columns), pa.string())
+    keys = pa.array(_keys(((path, column) for path in paths for column in columns), inner), pa.string())
     return replace(partition_records({}, {}, form), deletes=keys)
 
 
-def _keys(places: Iterable[Place]) -> list[str]:
-    return [column_key(column) + partition_key(path) for path, column in places]
+def _keys(places: Iterable[Place], inner: str = "") -> list[str]:
+    between = partition_key(inner) if inner else ""
+    return [f"{column_key(column)}{between}{partition_key(path)}" for path, column in places]
 
 
 def partition_stats(

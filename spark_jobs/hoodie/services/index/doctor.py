@@ -26,23 +26,27 @@ from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.names import LogFileName, join
 from hoodie.format.schema import from_avro
+from hoodie.metadata.index_definitions import index_definitions
 from hoodie.metadata.keys import column_key
-from hoodie.metadata.merging import FIELDS
+from hoodie.metadata.merging import fields_of
 from hoodie.metadata.partitions.column_ranges import BYTES
-from hoodie.metadata.partitions.column_stats import ColumnStats, decoded
+from hoodie.metadata.partitions.column_stats import STATS, ColumnStats, decoded
+from hoodie.metadata.partitions.expression_index import FILTERS
 from hoodie.metadata.partitions.files import MetadataListing
+from hoodie.metadata.partitions.partition_stats import PARTITION_TYPE
 from hoodie.metadata.partitions.record_index import file_ids, last_places
 from hoodie.metadata.settings import COLUMN_STATS_COLUMNS
-from hoodie.metadata.table import MetadataTable, Partition
+from hoodie.metadata.table import DEFINED, EXPRESSION_INDEX, SECONDARY_INDEX, MetadataTable, Partition
 from hoodie.read.bounds import comparable
 from hoodie.read.column_bounds import stored_decimal
 from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices, merged_slices
-from hoodie.write.participants.metadata import schema_of
+from hoodie.write.participants.metadata import MetadataPartition, schema_of
+from hoodie.write.participants.metadata.expression_index import ExpressionIndexPartition, missing_results
 from hoodie.write.participants.metadata.footers import Files
-from hoodie.write.participants.metadata.initialization import initial_records
+from hoodie.write.participants.metadata.initialization import initial_records, making_now
 from hoodie.write.participants.metadata.registry import partitions_of
 
 #: without a record there a key is taken for a new one; the others are asked again in the file itself
@@ -53,12 +57,18 @@ def differing(partition: Partition, truth: Any, said: Any) -> Iterable[int]:
     """The places of those of the stored records `said` by which a file is left out, or a record looked for,
     wrongly. `truth` has the records of the same keys, in the same order.
     """
-    return _COMPARED[partition](truth, said)
+    if partition.startswith(EXPRESSION_INDEX):
+        return _wrong_joined(truth, said)
+    return (
+        _wrong_keys(truth, said)
+        if partition.startswith(SECONDARY_INDEX)
+        else _COMPARED[partition](truth, said)
+    )
 
 
 def described(partition: Partition, key: Any, truth: Any, said: Any = None) -> str:
     """What a record is of, and which place is stored instead. Each is an array of one."""
-    if partition == Partition.COLUMN_STATS:
+    if partition == Partition.COLUMN_STATS or partition.startswith(EXPRESSION_INDEX):
         return f"column {truth.field('columnName')[0]} of {truth.field('fileName')[0]}"
     if partition == Partition.RECORD_INDEX and said is not None:
         home, away = (item.field("partitionName")[0].as_py() or "." for item in (truth, said))
@@ -90,6 +100,11 @@ def _wrong_stats(truth: Any, said: Any, of_bytes: bool = True) -> Iterable[int]:
             stored = replace(stored, low=None, high=None)
         if deleted or _narrower(stored, right):
             yield place
+
+
+def _wrong_keys(_: Any, said: Any) -> Iterable[int]:
+    """Of secondary indexes: those that are said to be deleted."""
+    return np.flatnonzero(np.asarray(pc.fill_null(said.field("isDeleted"), True)))
 
 
 def _wrong_joined(truth: Any, said: Any) -> Iterable[int]:
@@ -184,7 +199,9 @@ def _compare_indexes(
 ) -> Iterator[Disagreement]:
     """Each base file is read as far as the index needs it."""
     for kept in partitions_of(metadata.partitions):
-        if kept.partition in _COMPARED:
+        if kept.partition.startswith(DEFINED):
+            yield from _compare_defined(table, metadata, config, files, kept)
+        elif kept.partition in _COMPARED:
             counts = _Counts(kept.partition)
             asked = config
             if kept.partition == Partition.COLUMN_STATS:
@@ -194,6 +211,39 @@ def _compare_indexes(
             if kept.partition == Partition.RECORD_INDEX:
                 counts.stored = _live(metadata, kept.partition)
             yield from counts.found()
+
+
+def _compare_defined(
+    table: Table, metadata: MetadataTable, config: Config, files: Files, kept: MetadataPartition
+) -> Iterator[Disagreement]:
+    """An index of a column, as far as its results are known here."""
+    name = kept.partition.value
+    if kept.unfollowed(table, config):
+        return
+    if name.startswith(SECONDARY_INDEX):
+        keys = _Counts(kept.partition, missing_loses=True)
+        for records in initial_records(table, config, kept, files):
+            keys.add(metadata, records.rows)
+        keys.stored = _live(metadata, kept.partition)
+        yield from keys.found()
+    elif index_definitions(table)[name].kind == FILTERS:
+        for partition, file in missing_results(making_now(table, config), name, files, metadata):
+            yield Disagreement(name, True, f"the filter of {join(partition, file)} in {name} lacks results")
+    else:
+        of_files, of_partitions = _Counts(kept.partition), _Counts(kept.partition, missing_loses=True)
+        certain = ExpressionIndexPartition(name, certain=True)
+        for records in initial_records(table, config, certain, files):
+            whole_files = _of_base_files(_of_rows(records.rows), STATS)
+            joined = pc.equal(whole_files.column("type"), PARTITION_TYPE)
+            of_files.add(metadata, whole_files.filter(pc.invert(joined)))
+            of_partitions.add(metadata, whole_files.filter(joined))
+        yield from (*of_files.found(), *of_partitions.found())
+
+
+def _of_rows(rows: pa.Table) -> pa.Table:
+    """Statistics of files that have some: Apache Hudi has none of others in an index of an expression."""
+    records: Any = whole(rows.column(STATS))
+    return rows.filter(pc.greater(records.field("valueCount"), 0))
 
 
 def _with_indexed_columns(table: Table, metadata: MetadataTable, config: Config) -> Config:
@@ -227,23 +277,27 @@ def _paths(fields: Iterable[pa.Field[Any]], above: str = "") -> Iterator[str]:
 @dataclass
 class _Counts:
     """Of the records of one index: `stored` are all that it has, where it has one for each record key.
-    missing, wrong: the first one of those that are counted, as a text.
+    missing_loses: queries that find none take other rows than the table has. missing, wrong: the first one of
+    those that are counted, as a text.
     """
 
     partition: Partition
     expected: int = 0
     stored: int | None = None
+    missing_loses: bool = False
     missing: str = ""
     wrong: str = ""
     num_missing: int = 0
     num_wrong: int = 0
 
     def add(self, metadata: MetadataTable, rows: pa.Table) -> None:
-        column = FIELDS[self.partition]
+        column = fields_of(self.partition)[0]
         if self.partition == Partition.COLUMN_STATS:
             rows = _of_base_files(rows, column)
         keys: Any = whole(rows.column(KEY_FIELD))
-        found = _newest(metadata.look_up(self.partition, keys, [column]), column)
+        by_key = not self.partition.startswith(SECONDARY_INDEX)
+        there = metadata.look_up_in([metadata.slices(self.partition)], keys, [column], hashed=by_key)
+        found = _newest(there, column)
         places = pc.index_in(keys, value_set=whole(found.column(KEY_FIELD)))
         known = places.is_valid()
         records: Any = whole(rows.column(column))
@@ -271,7 +325,7 @@ class _Counts:
             yield Disagreement(name, True, text)
         if self.num_missing:
             text = f"{self.num_missing} records of {name} are missing: {self.missing}"
-            yield Disagreement(name, self.partition in MISSING_LOSES, text)
+            yield Disagreement(name, self.missing_loses or self.partition in MISSING_LOSES, text)
         more = 0 if self.stored is None else self.stored - (self.expected - self.num_missing)
         if more > 0:
             text = f"{more} keys of {name} are of no record in the table"

@@ -25,7 +25,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hoodie.errors import AlreadyExists, ConfigError, TableBusy
-from hoodie.metadata.settings import METADATA_ENABLE
+from hoodie.metadata.index_definitions import IndexDefinition
+from hoodie.metadata.partitions.expression_index import STATISTICS
+from hoodie.metadata.settings import INDEX_NAME, METADATA_ENABLE, RECORD_INDEX_ENABLE
 from hoodie.metadata.state import (
     begun_indexes,
     forget_plans,
@@ -34,7 +36,7 @@ from hoodie.metadata.state import (
     indexes_under_way,
     planned_indexes,
 )
-from hoodie.metadata.table import Partition
+from hoodie.metadata.table import DEFINED, Partition
 from hoodie.progress import ProgressCallback
 from hoodie.services.index.service import CREATE, DROP, EXECUTE, REBUILD, SCHEDULE, SHOW, IndexRequest
 from hoodie.services.results import ServiceResult, about
@@ -48,6 +50,14 @@ from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.participants.metadata import MetadataPartition
 from hoodie.write.participants.metadata.async_indexer import AsyncIndexer
+from hoodie.write.participants.metadata.definitions import (
+    SECONDARY,
+    configured,
+    make_defined,
+    new_definition,
+    options_of,
+    unfollowed,
+)
 from hoodie.write.participants.metadata.initialization import drop_partitions, make_partitions
 from hoodie.write.participants.metadata.registry import ALL_PARTITIONS, ASKED_TO_GO, made_of, partitions_of
 from hoodie.write.participants.metadata_table import begin_rebuild, drop_metadata_table, finish_rebuild
@@ -218,13 +228,14 @@ class IndexResult(ServiceResult):
 @dataclass(frozen=True)
 class _Work:
     """Names of the indexes to drop, and of those to make afterwards; none of both for `reason`. instants: of
-    plans.
+    plans. definitions: of those to make that have one.
     """
 
     drop: tuple[str, ...] = ()
     make: tuple[str, ...] = ()
     reason: str = ""
     instants: tuple[InstantTime, ...] = ()
+    definitions: tuple[IndexDefinition, ...] = ()
 
 
 def index(request: IndexRequest) -> IndexResult:
@@ -247,7 +258,11 @@ def _work(target: ServiceTable, request: IndexRequest) -> _Work:
     if mode == SHOW:
         return _Work()
     check_features(props, "index", "indexed", Feature.OTHER_BASE_FILES)
-    wanted = _names(request, there if mode == DROP else {})
+    if mode == CREATE:
+        defined = _definitions(target, request)
+        if defined:
+            return _to_define(target, request, defined)
+    wanted = _names(target, request, {} if mode in (CREATE, SCHEDULE) else there)
     if mode in (CREATE, SCHEDULE):
         return _to_create(target, request, wanted)
     if mode == EXECUTE:
@@ -267,7 +282,7 @@ def _work(target: ServiceTable, request: IndexRequest) -> _Work:
             indexes=",".join(unknown),
         )
     _check_setting(target, mode, chosen)
-    kept = [name for name in chosen if name in _supported()]
+    kept = [item.partition.value for item in partitions_of(chosen)]
     return _Work(tuple(chosen), tuple(kept), "" if chosen else "the table has no index")
 
 
@@ -286,6 +301,43 @@ def _to_create(target: ServiceTable, request: IndexRequest, wanted: list[str]) -
     missing = [name for name in (_FILES, *wanted) if name not in ready]
     reason = "" if missing else f"the table has the indexes {', '.join(ready)} already"
     return _Work(make=tuple(dict.fromkeys(missing)), reason=reason)
+
+
+def _definitions(target: ServiceTable, request: IndexRequest) -> list[IndexDefinition]:
+    """Of the indexes of columns that the request, or the settings, ask for. Raises ConfigError."""
+    table = target.table
+    if not request.column:
+        return [] if request.indexes else configured(table, target.config)
+    options = options_of(request.expression or "")
+    kind = request.using or (STATISTICS if options else SECONDARY)
+    name = (request.indexes or target.config[INDEX_NAME] or "").strip()
+    return [new_definition(table, name, request.column, kind, options)]
+
+
+def _to_define(target: ServiceTable, request: IndexRequest, wanted: list[IndexDefinition]) -> _Work:
+    _check_setting(target, request.mode, [])
+    ready = target.props.metadata_partitions
+    missing = [item for item in wanted if item.name not in ready]
+    for item in missing:
+        if why := unfollowed(target.table, item):
+            raise ConfigError(
+                f"index {item.name} of {target.base_path} would not be kept: {why}", indexes=item.name
+            )
+    made = [item.name for item in missing]
+    of_keys = any(item.kind == SECONDARY for item in missing)
+    if of_keys and Partition.RECORD_INDEX.value not in ready:
+        if not target.config[RECORD_INDEX_ENABLE]:
+            raise ConfigError(
+                f"a secondary index of {target.base_path} needs a record index: set "
+                f"{RECORD_INDEX_ENABLE.name}=true, or make it first (hoodie index create --table "
+                f"{target.base_path} --indexes record_index)",
+                setting=RECORD_INDEX_ENABLE.name,
+            )
+        made.insert(0, Partition.RECORD_INDEX.value)
+    if made and _FILES not in ready:
+        made.insert(0, _FILES)
+    reason = "" if made else f"the table has the indexes {', '.join(item.name for item in wanted)} already"
+    return _Work(make=tuple(made), reason=reason, definitions=tuple(missing))
 
 
 def _to_execute(target: ServiceTable, request: IndexRequest) -> _Work:
@@ -309,16 +361,26 @@ def _check_not_under_way(target: ServiceTable, wanted: Sequence[str]) -> None:
         )
 
 
-def _names(request: IndexRequest, there: dict[str, None]) -> list[str]:
-    """Raises ConfigError for an index that is neither kept here nor `there`."""
-    names = [name.strip().lower() for name in (request.indexes or "").split(",")]
-    found = list(dict.fromkeys(name for name in names if name))
+def _names(target: ServiceTable, request: IndexRequest, there: dict[str, None]) -> list[str]:
+    """Raises ConfigError for an index that is neither kept here nor `there`. Those of columns, which have any
+    name, may have been dropped before.
+    """
+    names = [name.strip() for name in (request.indexes or "").split(",")]
+    found = list(dict.fromkeys(_full(name, there) for name in names if name))
+    gone = request.mode == DROP and target.table.layout.has_completion_time
     for name in found:
-        if name not in _supported() and name not in there:
-            raise ConfigError(
-                f"there is no index {name!r} here; use some of {', '.join(_supported())}", indexes=name
-            )
+        if name not in _supported() and name not in there and not gone:
+            known = ", ".join(dict.fromkeys((*_supported(), *there)))
+            more = f", or give its column: --column C --indexes {name}" if request.mode == CREATE else ""
+            raise ConfigError(f"there is no index {name!r} here; use some of {known}{more}", indexes=name)
     return found
+
+
+def _full(name: str, there: Collection[str]) -> str:
+    """The name of a partition of the metadata table; that of an index of a column may lack its begin."""
+    if name in there:
+        return name
+    return next((full for begin in DEFINED if (full := f"{begin}{name}") in there), name.lower())
 
 
 def _supported() -> tuple[str, ...]:
@@ -348,7 +410,7 @@ def _run(target: ServiceTable, request: IndexRequest, work: _Work) -> _Work:
     with target.transaction(request.progress) as transaction:
         transaction.claim(alone=True)
         target.table.read_properties()
-        work = _work(target, request)  # as the table is now
+        asked, work = work, _work(target, request)  # as the table is now
         timeline = target.timeline()
         if work.make:
             check_no_pending_plans(target, timeline)
@@ -357,7 +419,9 @@ def _run(target: ServiceTable, request: IndexRequest, work: _Work) -> _Work:
             with transaction.publishing():
                 _do(target, request, work)
         target.table.reopen()
-    return work
+    settled = [name for name in asked.make if request.mode == CREATE and name not in work.make]
+    made = (*settled, *work.make)
+    return replace(work, make=made, reason="" if made else work.reason)  # some by the settings, meanwhile
 
 
 def _do(target: ServiceTable, request: IndexRequest, work: _Work) -> None:
@@ -374,7 +438,21 @@ def _do(target: ServiceTable, request: IndexRequest, work: _Work) -> None:
         else:
             drop_partitions(table, work.drop)
     else:
-        make_partitions(table, config, partitions_of(work.make), progress)
+        plain = partitions_of(set(work.make) - {item.name for item in work.definitions})
+        if plain:
+            make_partitions(table, config, plain, progress)
+        for definition in work.definitions:
+            make_defined(table, config, definition, progress)
+            if definition.kind != SECONDARY:
+                target.warnings.append(_taken_for_others(definition))
+
+
+def _taken_for_others(definition: IndexDefinition) -> str:
+    """As of indexes of its own (tests.interop.test_column_indexes)."""
+    return (
+        f"queries of Apache Hudi 1.2.0 with data skipping take {definition.name} for other conditions on "
+        f"{definition.source_fields[0]}, too, and leave out rows; set hoodie.enable.data.skipping=false there"
+    )
 
 
 def _schedule(target: ServiceTable, request: IndexRequest, work: _Work) -> _Work:

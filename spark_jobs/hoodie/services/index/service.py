@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from hoodie.errors import ConfigError
 from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request, asked
 from hoodie.services.text import nothing, remarks
@@ -29,10 +30,37 @@ class IndexRequest(Request):
     )
     indexes: str | None = asked(
         None,
-        doc="names: files, column_stats, bloom_filters, record_index, partition_stats (default: all that the "
-        "table has)",
+        doc="names: files, column_stats, bloom_filters, record_index, partition_stats, and those of columns "
+        "(default: all that the table has)",
         metavar="A,B",
     )
+    column: str | None = asked(
+        None,
+        doc="create, versions 8 and 9: the column of a secondary index or of an index of an "
+        "expression; indexes has its name (default: the column's)",
+        metavar="C",
+    )
+    using: str | None = asked(
+        None,
+        doc="create, with column: secondary_index, or what an index has of an expression, column_stats "
+        "or bloom_filters (default: column_stats with an expression, else secondary_index)",
+        choices=("secondary_index", "column_stats", "bloom_filters"),
+    )
+    expression: str | None = asked(
+        None,
+        doc="create, with column: a function, such as lower, or expr='substring',pos='1',len='3'",
+        metavar="E",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = [name for name in ("column", "using", "expression") if getattr(self, name)]
+        if given and (self.mode != CREATE or not self.column):
+            raise ConfigError(
+                f"{', '.join(given)} {'is' if len(given) == 1 else 'are'} for mode create of an index of one "
+                "column; leave it out, or give column, too",
+                mode=self.mode,
+            )
 
 
 _DONE = {"created": "Made", "dropped": "Dropped", "rebuilt": "Rebuilt"}

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 
 from hoodie.codec.prefetch import prefetch
@@ -20,12 +21,13 @@ from hoodie.concurrency.gate import is_optimistic
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, HoodieError, TableError, TableNotFound
 from hoodie.format.names import METADATA_TABLE
+from hoodie.metadata.index_definitions import IndexDefinition, forget_indexes, index_definitions
 from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.settings import COMPACT_AFTER, METADATA_ENABLE
 from hoodie.metadata.state import begun_indexes, check_under_way, forget_plans, indexes_under_way
-from hoodie.metadata.table import MetadataTable, Partition
+from hoodie.metadata.table import DEFINED, MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.metadata.written_table import MaintenancePolicy
 from hoodie.progress import ProgressCallback
@@ -40,6 +42,7 @@ from hoodie.timeline.models.indexing import IndexMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.write.participants.metadata import CannotFollow, Changed, MetadataPartition
+from hoodie.write.participants.metadata.definitions import configured, make_defined, unfollowed
 from hoodie.write.participants.metadata.footers import written
 from hoodie.write.participants.metadata.initialization import (
     drop_partitions,
@@ -90,6 +93,9 @@ def finish_rebuild(table: Table, config: Config, progress: ProgressCallback) -> 
     ]
     if wanted and (_FILES in ready or wanted[0].partition == Partition.FILES):
         _make_those_followed(table, config, wanted, progress)
+    if table.layout.has_completion_time:
+        ready = table.properties.metadata_partitions
+        forget_indexes(table, {item.partition.value for item in begun if item.partition not in ready})
     left = ",".join(sorted(indexes_under_way(table)))
     done = {properties.METADATA_PARTITIONS_INFLIGHT: left or None}
     properties.update(table.storage, table.base_path, done)
@@ -221,6 +227,23 @@ class MetadataTableUpdate(MetadataTableParticipant):
         wanted = to_make(table, self._config) if self._asked or new else []
         if wanted:
             make_partitions(table, self._config, wanted, self._progress)
+        self._define(table)
+
+    def _define(self, table: Table) -> None:
+        """Make the indexes of columns that the settings ask for and that can be kept."""
+        for definition in configured(table, self._config):
+            there = {*table.properties.metadata_partitions, *begun_indexes(table.properties)}
+            if (
+                definition.name in there
+                or unfollowed(table, definition)
+                or not self._has_base(definition, there)
+            ):
+                continue
+            make_defined(table, self._config, definition, self._progress)
+
+    def _has_base(self, definition: IndexDefinition, there: Collection[str]) -> bool:
+        base = made_of(definition.name) or Partition.FILES.value
+        return base in there
 
     def suspend(self, table: Table) -> None:
         if has_metadata_table(table) and named(table.properties):
@@ -340,9 +363,14 @@ def has_metadata_table(table: Table) -> bool:
 
 
 def drop_metadata_table(table: Table) -> bool:
-    """Was there one. Properties first: readers that see the entry gone list the folders themselves."""
+    """Was there one. Properties first: readers that see the entry gone list the folders themselves. But
+    Apache Hudi's queries go by the definitions of indexes of columns alone.
+    """
     if not has_metadata_table(table):
         return False
+    if table.layout.has_completion_time:
+        with suppress(TableError):  # no one reads definitions that are damaged
+            forget_indexes(table, [name for name in index_definitions(table) if name.startswith(DEFINED)])
     properties.update(table.storage, table.base_path, dict.fromkeys(_KEYS))
     table.storage.delete_tree(table.ref.metadata_table.uri)
     forget_plans(table, begun=True)

@@ -34,7 +34,7 @@ from hoodie.metadata.partitions.column_stats import (
 )
 from hoodie.metadata.partitions.value_types import is_supported
 from hoodie.metadata.settings import COLUMN_STATS_COLUMNS, COLUMN_STATS_ENABLE, COLUMN_STATS_GROUPS
-from hoodie.metadata.table import Partition
+from hoodie.metadata.table import EXPRESSION_INDEX, Partition
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
 from hoodie.table.handle import Table
@@ -163,7 +163,7 @@ def log_ranges(making: Making, metadata: CommitMetadata) -> Iterator[FileRanges]
         types = types_of(with_meta(from_avro(making.schema or _NO_COLUMNS)), columns)
     for partition, stats in metadata.partition_to_write_stats.items():
         for stat in stats:
-            ranges = _reported(stat.column_stats)
+            ranges = reported(stat.column_stats)
             if later:
                 ranges = [item for item in ranges if item.column in columns]
                 log = LogFileName.parse(stat.file_name)
@@ -185,7 +185,7 @@ def merged_ranges(
             ranges.add(context.schema.empty_table().select(names))
             for rows in read_slice(making.data.storage, item, context, names):
                 ranges.add(rows)
-            yield item, _reported(ranges.take())
+            yield item, reported(ranges.take())
 
 
 def _no_bounds(name: str) -> CannotFollow:
@@ -285,11 +285,13 @@ def reported_columns(config: Config, props: TableProperties | None) -> frozenset
     together of values of several files.
     """
     asked, columns = config[COLUMN_STATS_ENABLE], config[COLUMN_STATS_COLUMNS]
-    there = props is not None and Partition.COLUMN_STATS.value in props.metadata_partitions
+    names = () if props is None else props.metadata_partitions
+    there = asked is None and Partition.COLUMN_STATS.value in names
+    of_expressions = any(name.startswith(EXPRESSION_INDEX) for name in names)
     if props is not None and not versions.is_of_layout(props.version, LayoutVersion.ONE):
         columns = ()  # those of its definition, which is not read here, are among them
-    return frozenset(columns) if asked or (asked is None and there) else None
+    return frozenset(columns) if asked or there or of_expressions else None
 
 
-def _reported(stats: Iterable[Sequence[object]]) -> list[ColumnRange]:
+def reported(stats: Iterable[Sequence[object]]) -> list[ColumnRange]:
     return [ColumnRange.from_json(item) for item in stats]

@@ -22,7 +22,7 @@ from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.state import begun_indexes, forget_plans, renew_plans
-from hoodie.metadata.table import MetadataTable, Partition
+from hoodie.metadata.table import DEFINED, MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.progress import ProgressCallback
 from hoodie.storage import FileInfo
@@ -77,15 +77,18 @@ def drop_partitions(table: Table, gone: Collection[str]) -> None:
 
 def take_out(table: Table, gone: Collection[str], begun: Collection[str]) -> None:
     """Name partitions no more as ready, and `begun` as begun, then delete their folders: all that there is
-    where `files` goes. The table's properties were read just now.
+    where `files` goes. Definitions of what is not begun go before. The table's properties were read just now.
     """
+    later = table.layout.has_completion_time
+    if later:  # Apache Hudi's queries go by definitions alone
+        forget_indexes(table, {name for name in gone if name.startswith(DEFINED)}, begun)
     left = sorted(set(table.properties.metadata_partitions).difference(gone))
     changes = {
         properties.METADATA_PARTITIONS: ",".join(left) or None,
         properties.METADATA_PARTITIONS_INFLIGHT: ",".join(begun) or None,
     }
     properties.update(table.storage, table.base_path, changes)
-    if table.layout.has_completion_time:
+    if later:
         there = {*table.properties.metadata_partitions, *gone} if _FILES in gone else {*gone}
         forget_indexes(table, there, begun)
     folder = table.ref.metadata_table.uri

@@ -103,6 +103,11 @@ class PartitionStatsPartition(MetadataPartition):
 def _of_commit(changed: Changed, metadata: CommitMetadata) -> Iterator[Records]:
     for item in log_ranges(changed, metadata):
         changed.ranges[item.partition, item.name] = tuple(item.ranges)
+    yield _joined(changed, touched_slices(changed, metadata))
+
+
+def touched_slices(changed: Changed, metadata: CommitMetadata) -> dict[str, list[FileSlice]]:
+    """The latest slices of the partitions that a commit touches, as they are once it is completed."""
     view, base = _shown(changed, metadata), changed.data.base_path
     stored = MetadataTable.open(changed.data)
     assert stored is not None
@@ -120,7 +125,7 @@ def _of_commit(changed: Changed, metadata: CommitMetadata) -> Iterator[Records]:
         }
         return [*(item for item in listed.files(path) if item.name not in new), *new.values()]
 
-    yield _joined(changed, {path: merged_slices(view, listing, path) for path in touched})
+    return {path: list(merged_slices(view, listing, path)) for path in touched}
 
 
 def _shown(changed: Changed, metadata: CommitMetadata) -> TimelineView:
@@ -148,7 +153,9 @@ def _joined(making: Making, slices: Mapping[str, Sequence[FileSlice]]) -> Record
     form, columns = form_of(making), columns_of(making)
     types = types_of(with_meta(from_avro(making.schema)), columns) if making.schema else {}
     files = {
-        path: [file for item in found for file in _files(item)] for path, found in slices.items() if found
+        path: [file for item in found for file in files_of_slice(item)]
+        for path, found in slices.items()
+        if found
     }
     stored = _stored(making, columns, [file for some in files.values() for file in some])
     ranges = dict[str, dict[str, ColumnRange]]()
@@ -166,7 +173,8 @@ def _joined(making: Making, slices: Mapping[str, Sequence[FileSlice]]) -> Record
         raise CannotFollow(Partition.PARTITION_STATS, error.message) from None
 
 
-def _files(item: FileSlice) -> list[File]:
+def files_of_slice(item: FileSlice) -> list[File]:
+    """(partition path, name)"""
     bases = [] if item.base is None else [(item.base.partition, item.base.name)]
     return [*bases, *((log.partition, log.name) for log in item.logs)]
 
@@ -190,9 +198,9 @@ def _ranges(
 ) -> list[ColumnRange]:
     """Of the columns that a file has, in the wrappers of their types. Raises Unbounded."""
     if known is not None:
-        return [_as_type(one, None, types.get(one.column)) for one in known]
+        return [as_type(one, None, types.get(one.column)) for one in known]
     found = [
-        _as_type(_range(column, stats), stats.scale, kind)
+        as_type(_range(column, stats), stats.scale, kind)
         for column, kind in types.items()
         for stats in stored.get((file, column), ())
     ]
@@ -218,7 +226,8 @@ def _range(column: str, stats: ColumnStats) -> ColumnRange:
     )
 
 
-def _as_type(one: ColumnRange, scale: int | None, kind: Any) -> ColumnRange:
+def as_type(one: ColumnRange, scale: int | None, kind: Any) -> ColumnRange:
+    """In the wrappers of a column's type. Raises Unbounded."""
     if not one.kind:
         return one
     wrapper, low = restored(one.kind, one.low, scale, kind)

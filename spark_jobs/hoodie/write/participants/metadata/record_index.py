@@ -21,6 +21,8 @@ from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
 from hoodie.format.meta_fields import RECORD_KEY, with_meta, without_meta
 from hoodie.format.names import join
 from hoodie.format.schema import from_avro
+from hoodie.metadata.index_definitions import PATH as DEFINITIONS
+from hoodie.metadata.index_definitions import index_definitions
 from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.record_index import Place, file_group_count, of_deleted, of_places
 from hoodie.metadata.settings import (
@@ -65,6 +67,14 @@ class RecordIndexPartition(MetadataPartition):
 
     def asked(self, config: Config) -> bool | None:
         return config[RECORD_INDEX_ENABLE]
+
+    def unfollowed(self, data: Table, config: Config) -> str:
+        """One of each partition has file groups that writes of new partitions make."""
+        if data.layout.has_completion_time and data.properties.get(DEFINITIONS):
+            definition = index_definitions(data).get(self.partition)
+            if definition is not None and definition.options.get("isPartitioned", "false").lower() == "true":
+                return "it is one of each partition of the table, which only queries use here"
+        return ""
 
     def file_groups(self, making: Making, files: Files) -> int:
         """Rows are counted, by the footers of base files, only where there may be so many that it is not the

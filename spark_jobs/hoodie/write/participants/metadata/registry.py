@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from hoodie.config.key import Config
 from hoodie.metadata.state import begun_indexes, indexes_under_way
-from hoodie.metadata.table import SECONDARY_INDEX, Partition
+from hoodie.metadata.table import EXPRESSION_INDEX, SECONDARY_INDEX, Partition
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
 from hoodie.write.participants.metadata import MetadataPartition
 from hoodie.write.participants.metadata.bloom_filters import BloomFiltersPartition
 from hoodie.write.participants.metadata.column_stats import ColumnStatsPartition
+from hoodie.write.participants.metadata.expression_index import ExpressionIndexPartition
 from hoodie.write.participants.metadata.files import FilesPartition
 from hoodie.write.participants.metadata.partition_stats import PartitionStatsPartition
 from hoodie.write.participants.metadata.record_index import RecordIndexPartition
 from hoodie.write.participants.metadata.secondary_index import SecondaryIndexPartition
 
-#: in the order in which they are made; of secondary indexes a table may have several
+#: in the order in which they are made
 ALL_PARTITIONS: tuple[MetadataPartition, ...] = (
     FilesPartition(),
     BloomFiltersPartition(),
@@ -25,6 +26,11 @@ ALL_PARTITIONS: tuple[MetadataPartition, ...] = (
     RecordIndexPartition(),
     PartitionStatsPartition(),
 )
+#: of those of definitions a table may have several
+_OF_DEFINITIONS: Mapping[str, Callable[[str], MetadataPartition]] = {
+    EXPRESSION_INDEX: ExpressionIndexPartition,
+    SECONDARY_INDEX: SecondaryIndexPartition,
+}
 #: why a partition goes
 ASKED_TO_GO = "the settings say so"
 
@@ -32,8 +38,10 @@ ASKED_TO_GO = "the settings say so"
 def partitions_of(names: Iterable[str]) -> list[MetadataPartition]:
     """Those of the names that are kept up to date."""
     wanted = frozenset(names)
-    secondary = (SecondaryIndexPartition(name) for name in sorted(wanted) if name.startswith(SECONDARY_INDEX))
-    return [*(kept for kept in ALL_PARTITIONS if kept.partition.value in wanted), *secondary]
+    found = [kept for kept in ALL_PARTITIONS if kept.partition.value in wanted]
+    for begin, of_definition in _OF_DEFINITIONS.items():
+        found += [of_definition(name) for name in sorted(wanted) if name.startswith(begin)]
+    return found
 
 
 def made_of(name: str) -> str | None:

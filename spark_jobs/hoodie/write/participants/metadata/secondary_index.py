@@ -19,7 +19,7 @@ from hoodie.format.base_file import BaseFileReader
 from hoodie.format.meta_fields import RECORD_KEY, without_meta
 from hoodie.format.names import join
 from hoodie.format.schema import from_avro
-from hoodie.metadata.index_definitions import V1, V2, index_definitions
+from hoodie.metadata.index_definitions import V1, V2, IndexDefinition, index_definitions
 from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.partitions.secondary_index import index_keys, index_records
@@ -47,34 +47,15 @@ class SecondaryIndexPartition(MetadataPartition):
         return None
 
     def unfollowed(self, data: Table, config: Config) -> str:
-        props = data.properties
         if not data.layout.has_completion_time:
             return "a table before version 8 has none in Apache Hudi"
-        if props.table_type is TableType.MERGE_ON_READ:
-            return "what log files change is not put into it, here and in Apache Hudi 1.2.0"
-        if props.get(BOOTSTRAP_BASE_PATH) or not props.populate_meta_fields:
-            return "base files lack the record keys or the columns of their rows"
-        there = {*props.metadata_partitions, *begun_indexes(props)}
-        if Partition.RECORD_INDEX not in there or RecordIndexPartition().asked(config) is False:
-            return "there is no record index, which says where its record keys are"
-        return self._not_of_one_column(data)
-
-    def _not_of_one_column(self, data: Table) -> str:
         definition = index_definitions(data).get(self.partition)
         if definition is None:
             return "the table has no definition of it"
-        if definition.version not in (V1, V2) or definition.function not in ("", "identity"):
-            return "its definition is not known here"
-        (*_, column), schema = (
-            ("", *definition.source_fields),
-            TableSchema.load(data.timeline, data.storage, data.properties),
-        )
-        kind = None if schema.avro is None else _kind(from_avro(schema.avro), column)
-        if len(definition.source_fields) != 1 or schema.evolution is not None:
-            return "it is not of one column that has the same name in all files"
-        if kind is None or column in data.properties.partition_fields:
-            return f"values of its column {column[:100]} are not texts or whole numbers in files"
-        return ""
+        there = {*data.properties.metadata_partitions, *begun_indexes(data.properties)}
+        if Partition.RECORD_INDEX not in there or RecordIndexPartition().asked(config) is False:
+            return "there is no record index, which says where its record keys are"
+        return unfollowed(data, definition)
 
     def file_groups(self, making: Making, files: Files) -> int:
         return RecordIndexPartition().file_groups(making, files)
@@ -141,6 +122,27 @@ class SecondaryIndexPartition(MetadataPartition):
 
 
 _NONE: Array = pa.array([], pa.string())
+
+
+def unfollowed(data: Table, definition: IndexDefinition) -> str:
+    """Why an index of the definition can't be kept for the table; "" where it can."""
+    props = data.properties
+    if props.table_type is TableType.MERGE_ON_READ:
+        return "what log files change is not put into it, here and in Apache Hudi 1.2.0"
+    if props.get(BOOTSTRAP_BASE_PATH) or not props.populate_meta_fields:
+        return "base files lack the record keys or the columns of their rows"
+    if definition.version not in (V1, V2) or definition.function not in ("", "identity"):
+        return "its definition is not known here"
+    (*_, column), schema = (
+        ("", *definition.source_fields),
+        TableSchema.load(data.timeline, data.storage, props),
+    )
+    kind = None if schema.avro is None else _kind(from_avro(schema.avro), column)
+    if len(definition.source_fields) != 1 or schema.evolution is not None:
+        return "it is not of one column that has the same name in all files"
+    if kind is None or column in props.partition_fields:
+        return f"values of its column {column[:100]} are not texts or whole numbers in files"
+    return ""
 
 
 def _kind(schema: pa.Schema, column: str) -> pa.DataType | None:
