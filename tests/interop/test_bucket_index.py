@@ -11,11 +11,12 @@ import pytest
 
 import hoodie
 from hoodie.index.bucket import BucketIndex
+from hoodie.index.hashed_values import Hashing, HashRule
 from tests.interop.test_operations import KEY_SCHEMA, Operated
 from tests.support.hudi_client import HudiServer
 from tests.support.shared_table import KEYS, OFF, TYPE, TYPES
 from tests.support.tables import SMALL_SCHEMA, Row, as_table, small_rows
-from tests.unit.codec.test_java_hash import BUCKETS
+from tests.unit.codec.test_java_hash import BUCKETS, ends_since_1
 
 pytestmark = pytest.mark.interop
 
@@ -43,17 +44,21 @@ class Bucketed(Operated):
 
 
 @pytest.mark.full
-def test_hashes_are_those_of_apache_hudi(hudi_015: HudiServer) -> None:
+def test_hashes_are_those_of_apache_hudi(hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     rng = random.Random(11)
     letters = "abkz019_-:,.é日\U0001d11e "
     values = ["".join(rng.choices(letters, k=rng.randrange(1, 16))) for _ in range(400)]
     keys = [f"id:{value},day:{rng.choice(values)}" if rng.random() < 0.5 else value for value in values]
     keys += [f"k{number:05d}" for number in range(100)]
-    for fields, buckets in (("id", 4), ("id,day", 256), ("day", 1000003)):
-        theirs = hudi_015.buckets(keys, fields, buckets)
-        assert BucketIndex(buckets, tuple(fields.split(","))).place("", pa.array(keys)).tolist() == theirs
-    for key, fields, buckets, bucket in BUCKETS:
-        assert hudi_015.buckets([key], fields, buckets) == [bucket]
+    for rule, hudi in ((HashRule.BEFORE_1, hudi_015), (HashRule.SINCE_1, hudi_12)):
+        for fields, buckets in (("id", 4), ("id,day", 256), ("day", 1000003)):
+            names = fields.split(",")
+            mine = keys if hudi is hudi_015 else [key for key in keys if ends_since_1(key, names)]
+            index = BucketIndex(buckets, tuple(names), Hashing(rule))
+            assert index.place("", pa.array(mine)).tolist() == hudi.buckets(mine, fields, buckets)
+    for key, fields, buckets, first, since_1 in BUCKETS:
+        assert hudi_015.buckets([key], fields, buckets) == [first]
+        assert hudi_12.buckets([key], fields, buckets) == [since_1]
 
 
 @pytest.mark.full

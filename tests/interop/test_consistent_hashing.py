@@ -12,13 +12,14 @@ import pytest
 
 import hoodie
 from hoodie.errors import ConfigError
-from hoodie.index.hashed_values import ring_hashes
+from hoodie.index.hashed_values import HashRule, ring_hashes
 from hoodie.table.handle import Table
 from hoodie.table.hash_ring import Ring, Rings
 from tests.interop.test_operations import KEY_SCHEMA, Operated, of_region
 from tests.support.hudi_client import HudiServer
 from tests.support.shared_table import KEYS, OFF, TYPE
 from tests.support.tables import REGIONS, SMALL_SCHEMA, Row, as_table, small_rows
+from tests.unit.codec.test_java_hash import ends_since_1
 
 pytestmark = pytest.mark.interop
 
@@ -89,7 +90,7 @@ def compact(table: Ringed) -> None:
 
 
 @pytest.mark.full
-def test_rings_and_hashes_are_those_of_apache_hudi(hudi_015: HudiServer) -> None:
+def test_rings_and_hashes_are_those_of_apache_hudi(hudi_015: HudiServer, hudi_12: HudiServer) -> None:
     rng = random.Random(11)
     letters = "abkz019_-:,.é日\U0001d11e "
     values = ["".join(rng.choices(letters, k=rng.randrange(1, 40))) for _ in range(300)]
@@ -100,7 +101,13 @@ def test_rings_and_hashes_are_those_of_apache_hudi(hudi_015: HudiServer) -> None
         ring = Ring.first(partition, count)
         assert Ring.parse(theirs["json"].encode(), partition, "") == ring
         assert json.loads(ring.to_json()) == json.loads(theirs["json"])
-        places = ring.place(ring_hashes(pa.array(keys), tuple(fields.split(","))))
+        names = fields.split(",")
+        places = ring.place(ring_hashes(pa.array(keys), names))
+        assert [ring.nodes[place].prefix for place in places.tolist()] == theirs["prefixes"]
+        mine = [key for key in keys if ends_since_1(key, names)]
+        places = ring.place(ring_hashes(pa.array(mine), names, HashRule.SINCE_1))
+        theirs = hudi_12.ring(partition, count, mine, fields)
+        assert Ring.parse(theirs["json"].encode(), partition, "") == ring
         assert [ring.nodes[place].prefix for place in places.tolist()] == theirs["prefixes"]
 
 

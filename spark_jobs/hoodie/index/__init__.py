@@ -16,6 +16,7 @@ from hoodie.index.settings import BUCKET_ENGINE, INDEX_CLASS, INDEX_TYPE, Bucket
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hoodie.codec.arrays import Bools
     from hoodie.index.locations import Locations, Positions
     from hoodie.table.handle import Table, TableRef
     from hoodie.table.participant import CommitParticipant
@@ -115,9 +116,9 @@ class Index(ABC):
 class PlacingIndex(Index):
     """An index that knows from the key alone which file group of its partition a record belongs to.
 
-    Nothing is looked up: all rows that come, of any operation, go to the groups that it says. A partition
-    has at most one file group of each number. It is not packed, and its base file is as large as its rows
-    make it.
+    The writer looks nothing up: all rows that come, of any operation, go to the groups that it says. A
+    partition has at most one file group of each number. It is not packed, and its base file is as large as
+    its rows make it.
     """
 
     sees_logs = True
@@ -129,6 +130,17 @@ class PlacingIndex(Index):
     unknown: ClassVar[str] = (
         "has no bucket's number. Use the index that the table was made with, or write its rows to a new table"
     )
+
+    @property
+    def depends_on_files(self) -> bool:
+        """Has `place` been asked, in this process, about a key whose number may be another one once the table
+        has other files.
+        """
+        return False
+
+    def for_table(self, properties: Mapping[str, str]) -> PlacingIndex:
+        """The index for a table with these properties, before it is `opened`."""
+        return self
 
     def opened(self, table: TableRef, snapshot: TimelineView, *, replaces: bool) -> PlacingIndex:
         """The index for one write of a table, as the snapshot shows it, before anything else is asked of it.
@@ -153,6 +165,11 @@ class PlacingIndex(Index):
     @abstractmethod
     def place(self, partition: str, keys: pa.Array[Any]) -> Positions:
         """The number of each key's file group. Called on executors."""
+
+    def belong(self, partition: str, keys: pa.Array[Any], number: int) -> Bools:
+        """May each of the keys be in the file group of that number."""
+        found: Bools = self.place(partition, keys) == number
+        return found
 
     @abstractmethod
     def number(self, partition: str, file_id: str) -> int | None:

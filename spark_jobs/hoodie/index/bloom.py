@@ -14,11 +14,10 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.format.base_file import BaseFileReader
-from hoodie.format.bloom import KeyHashes, in_range
+from hoodie.format.bloom import KeyHashes
 from hoodie.format.names import join
 from hoodie.index import Index, Scope
-from hoodie.index.locations import KeySearch, Locations
+from hoodie.index.locations import KeySearch, Locations, may_contain
 from hoodie.index.settings import BLOOM_MOVES, BY_METADATA, PRUNE_BY_RANGES
 from hoodie.metadata.partitions.bloom_filters import KeyFiles
 from hoodie.metadata.partitions.column_stats import File
@@ -65,7 +64,7 @@ class BloomIndex(Index):
             if possible is False:
                 continue
             with open_base(storage, slice_.base, None) as reader:
-                if possible or self._candidate(reader, keys, hashes):
+                if possible or may_contain(reader, keys, hashes, self.prune_by_ranges):
                     search.look(reader, number)
         return search.locations()
 
@@ -87,16 +86,6 @@ class BloomIndex(Index):
             text = f"it has no bloom filter of {len(missing)} files, which are opened; one is "
             ignored(table, f"{text}{join(*missing[0])}")
         return known
-
-    def _candidate(self, reader: BaseFileReader, keys: pa.Array[Any], hashes: KeyHashes) -> bool:
-        mask = None
-        bounds = reader.key_bounds() if self.prune_by_ranges else None
-        if bounds is not None:
-            mask = in_range(keys, *bounds)
-            if not mask.any():
-                return False
-        bloom = reader.bloom()
-        return bloom is None or bloom.any_might_contain(hashes, mask)
 
 
 @dataclass(frozen=True, kw_only=True)

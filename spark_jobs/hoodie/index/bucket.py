@@ -2,8 +2,7 @@
 
 As Apache Hudi 0.15.0 (BucketIdentifier, HoodieSimpleBucketIndex): a file id begins with the bucket's number
 in eight digits. Non-blocking writers give a new bucket one file id, of zeros (Apache Hudi 1.2.0
-BucketIdentifier.newBucketFileIdForNBCC). Apache Hudi 1.x puts keys with a comma in a value, and keys of one
-field with a colon, into other buckets.
+BucketIdentifier.newBucketFileIdForNBCC).
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from hoodie.codec.hashing import UInt32Array
 from hoodie.concurrency.settings import CONCURRENCY_MODE, ConcurrencyMode
 from hoodie.config.key import Config
 from hoodie.format.names import new_file_id
-from hoodie.index import PlacingIndex
-from hoodie.index.hashed_values import hash_fields, key_hashes, remembered
+from hoodie.index.hashed import HashedIndex
+from hoodie.index.hashed_values import HashedValues, hash_fields, remembered
 from hoodie.index.locations import Positions
 from hoodie.index.settings import BUCKETS, HASH_FIELDS, BucketEngine
 
@@ -33,22 +32,17 @@ _TRIED = 4096
 
 
 @dataclass(frozen=True)
-class BucketIndex(PlacingIndex):
-    buckets: int
-    fields: tuple[str, ...]
+class BucketIndex(HashedIndex):
     shared: bool = False
 
     @classmethod
     def make(cls, config: Config) -> BucketIndex:
         shared = config[CONCURRENCY_MODE] is ConcurrencyMode.NON_BLOCKING_CONCURRENCY_CONTROL
-        return cls(config[BUCKETS], hash_fields(config), shared)
+        return cls(config[BUCKETS], hash_fields(config), shared=shared)
 
     @property
     def persisted(self) -> Mapping[str, str]:
         return remembered(BucketEngine.SIMPLE, self.buckets, self.fields)
-
-    def place(self, partition: str, keys: pa.Array[Any]) -> Positions:
-        return (self._hashes(keys) % np.uint32(self.buckets)).astype(np.int32)
 
     def number(self, partition: str, file_id: str) -> int | None:
         return int(file_id[:_DIGITS]) if _NUMBERED.match(file_id) else None
@@ -57,12 +51,24 @@ class BucketIndex(PlacingIndex):
         return f"{number:0{_DIGITS}d}{_SHARED if self.shared else new_file_id()[_DIGITS:]}"
 
     def advice(self, stored: Sequence[tuple[int, pa.Array[Any]]]) -> str:
-        known = [(number, self._hashes(keys)) for number, keys in stored]
-        for buckets in range(known[0][0] + 1, _TRIED):
-            if all((hashes % np.uint32(buckets) == number).all() for number, hashes in known):
+        rules = [self.hashing.rule, *([self.hashing.rule.other] if self.hashing.either else [])]
+        known = [
+            (number, [_unsigned(HashedValues.of(keys, self.fields, rule)) for rule in rules])
+            for number, keys in stored
+        ]
+        for buckets in range(stored[0][0] + 1, _TRIED):
+            fits = (
+                np.any([found % np.uint32(buckets) == number for found in hashes], axis=0)
+                for number, hashes in known
+            )
+            if all(fit.all() for fit in fits):
                 return f"they fit {BUCKETS.name}={buckets}"
         return f"set {BUCKETS.name} and {HASH_FIELDS.name} as when the table was made"
 
-    def _hashes(self, keys: pa.Array[Any]) -> UInt32Array:
-        """Without their sign, of which the remainder is the bucket."""
-        return key_hashes(keys, self.fields) & np.uint32(0x7FFFFFFF)
+    def _numbers(self, partition: str, hashed: HashedValues) -> Positions:
+        return (_unsigned(hashed) % np.uint32(self.buckets)).astype(np.int32)
+
+
+def _unsigned(hashed: HashedValues) -> UInt32Array:
+    """The hashes without their sign, of which the remainder is the bucket."""
+    return hashed.list_hashes() & np.uint32(0x7FFFFFFF)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
-from hoodie.index import PlacingIndex
-from hoodie.index.hashed_values import hash_fields, remembered, ring_hashes
+from hoodie.index.hashed import HashedIndex
+from hoodie.index.hashed_values import HashedValues, hash_fields, remembered
 from hoodie.index.locations import Positions
 from hoodie.index.settings import BUCKET_ENGINE, BUCKETS, HASH_FIELDS, BucketEngine
 from hoodie.table.handle import TableRef
@@ -29,7 +29,7 @@ _MOST_BUCKETS = 1 << 15
 
 
 @dataclass(frozen=True)
-class ConsistentIndex(PlacingIndex):
+class ConsistentIndex(HashedIndex):
     """`buckets` is the number of ranges of a partition that has no ring yet. `renews`: the write replaces all
     file groups of its partitions.
     """
@@ -41,8 +41,6 @@ class ConsistentIndex(PlacingIndex):
         "Apache Hudi has overwritten, which leaves the ring as it was, has to be overwritten here"
     )
 
-    buckets: int
-    fields: tuple[str, ...]
     renews: bool = False
     rings: Rings | None = None
     _known: dict[str, Ring] = field(default_factory=dict, compare=False, repr=False)
@@ -58,8 +56,9 @@ class ConsistentIndex(PlacingIndex):
             )
         return cls(buckets, hash_fields(config))
 
-    def opened(self, table: TableRef, snapshot: TimelineView, *, replaces: bool) -> ConsistentIndex:
-        return replace(self, rings=Rings(table, snapshot), renews=replaces, _known={})
+    def opened(self, table: TableRef, snapshot: TimelineView, *, replaces: bool) -> Self:
+        made = super().opened(table, snapshot, replaces=replaces)
+        return replace(made, rings=Rings(table, snapshot), renews=replaces, _known={})
 
     @property
     def persisted(self) -> Mapping[str, str]:
@@ -69,8 +68,8 @@ class ConsistentIndex(PlacingIndex):
         assert self.rings is not None
         self.rings.load(partition for partition in partitions if partition not in self._known)
 
-    def place(self, partition: str, keys: pa.Array[Any]) -> Positions:
-        return self._ring(partition).place(ring_hashes(keys, self.fields)).astype(np.int32)
+    def _numbers(self, partition: str, hashed: HashedValues) -> Positions:
+        return self._ring(partition).place(hashed.joined_hashes()).astype(np.int32)
 
     def number(self, partition: str, file_id: str) -> int | None:
         return self._ring(partition).number(file_id)

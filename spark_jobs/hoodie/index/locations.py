@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from hoodie.codec.arrays import whole
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
+from hoodie.format.bloom import KeyHashes, in_range
 from hoodie.table.handle import TableRef
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice
@@ -131,6 +132,22 @@ class KeySearch:
             self._found.append((self._number, keys, self._rows[keys]))
             self._rows[keys] = NOWHERE
         self._pieces, self._repeated = [], False
+
+
+def may_contain(
+    reader: BaseFileReader, keys: pa.Array[Any], hashes: KeyHashes, by_ranges: bool = True
+) -> bool:
+    """Whether a base file may contain one of the keys, by its footer: bloom filter and, `by_ranges`, bounds
+    of its keys.
+    """
+    mask = None
+    bounds = reader.key_bounds() if by_ranges else None
+    if bounds is not None:
+        mask = in_range(keys, *bounds)
+        if not mask.any():
+            return False
+    bloom = reader.bloom()
+    return bloom is None or bloom.any_might_contain(hashes, mask)
 
 
 def search_slices(table: TableRef, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> Locations:

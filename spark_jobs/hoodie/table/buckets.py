@@ -62,8 +62,8 @@ def check_no_hash_rings(storage: Storage, timeline: Timeline, *, ringed: bool = 
     if _holds(storage, timeline, _BY_PARTITION):
         raise ConfigError(
             f"{path} is a table of the BUCKET index with numbers of buckets by partition ({_BY_PARTITION}), "
-            "to which rows can't be written here: Apache Hudi 0.15.0 knows no such numbers, and 1.x hashes "
-            "keys otherwise. Write and cluster it with the Apache Hudi that made it; reading, deleting "
+            "to which rows can't be written here: all partitions have one number of buckets here, as in "
+            "Apache Hudi 0.15.0. Write and cluster it with the Apache Hudi that made it; reading, deleting "
             "partitions, compaction, cleaning and archiving work here",
             path=path,
         )

@@ -1,4 +1,6 @@
-"""Record keys that a commit put into the files of a table, and those that it took out of them."""
+"""Record keys that a commit put into the files of a table, and those that it took out of them; those of a
+slice's logs.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,8 @@ from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
+from hoodie.table.log_scan import SMALL, contents, scan_slice
+from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.commit import WriteStat
 from hoodie.timeline.time import InstantTime
 
@@ -72,6 +76,13 @@ def deleted_keys(
         for keys in reader.record_keys(READ_BATCH_ROWS):
             gone = without(gone, whole(keys))
     yield gone
+
+
+def logged_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> Iterator[Array]:
+    """The record keys of the rows in a slice's logs, block by block."""
+    for (_, block), content in contents(storage, scan_slice(storage, slice_, snapshot, keep=SMALL)):
+        if block.type is not BlockType.DELETE:
+            yield block_keys(block, content)
 
 
 def block_keys(block: Any, content: bytes) -> Array:

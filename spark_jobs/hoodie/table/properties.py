@@ -101,6 +101,8 @@ NAME = "hoodie.table.name"
 DATABASE = "hoodie.database.name"
 TYPE = "hoodie.table.type"
 VERSION = "hoodie.table.version"
+#: the version that a table was made with, or upgraded from to one of the later layout; known since version 8
+INITIAL_VERSION = "hoodie.table.initial.version"
 CHECKSUM = "hoodie.table.checksum"
 LAYOUT_VERSION = "hoodie.timeline.layout.version"
 ARCHIVE_FOLDER = "hoodie.archivelog.folder"

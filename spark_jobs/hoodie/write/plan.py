@@ -31,6 +31,7 @@ from hoodie.merge.hard_delete import HardDelete
 from hoodie.merge.settings import PAYLOAD_CLASS, PRECOMBINE_FIELD
 from hoodie.read.settings import MERGE_BUDGET, SPILL_PATH
 from hoodie.storage import Storage
+from hoodie.table import new_table, properties
 from hoodie.table.buckets import check_no_buckets, check_no_hash_rings
 from hoodie.table.features import ROWS, UNKNOWN, check_features
 from hoodie.table.handle import Table, layout_of
@@ -187,7 +188,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         config = _with_warnings(config, unseen_copies(config, operation, duplicates.known))
     timeline = _timeline(table, config, props, request)
     snapshot = TimelineView.of(timeline, storage) if props is None else table.view_of(timeline)
-    index = _opened(_index(config, operation, duplicates), config, table, snapshot, operation)
+    index = _opened(_index(config, operation, duplicates), config, table, props, snapshot, operation)
     _check_buckets(storage, props, timeline, snapshot, operation, index)
     config = with_key_encoding(config, props, timeline, storage)
     table_schema = _table_schema(storage, props, timeline)
@@ -284,7 +285,12 @@ def _index(config: Config, operation: Operation, duplicates: Duplicates) -> Inde
 
 
 def _opened(
-    index: Index | None, config: Config, table: Table, snapshot: TimelineView, operation: Operation
+    index: Index | None,
+    config: Config,
+    table: Table,
+    props: TableProperties | None,
+    snapshot: TimelineView,
+    operation: Operation,
 ) -> Index | None:
     """The index for this write. Raises ConfigError for one that the table's type can't have."""
     if not isinstance(index, PlacingIndex):
@@ -296,7 +302,10 @@ def _opened(
             f"{BUCKET_ENGINE.name} out",
             value=config[TABLE_TYPE].value,
         )
-    return index.opened(table.ref, snapshot, replaces=operation.replaces)
+    known = (
+        new_table.complete({properties.VERSION: str(config[TABLE_VERSION])}) if props is None else props.texts
+    )
+    return index.for_table(known).opened(table.ref, snapshot, replaces=operation.replaces)
 
 
 def _files(config: Config, index: Index | None) -> BaseFileFormat:

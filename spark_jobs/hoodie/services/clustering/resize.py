@@ -10,11 +10,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import array, whole
+from hoodie.codec.arrays import Bools, array, whole
+from hoodie.codec.hashing import UInt32Array
 from hoodie.config.key import Config
 from hoodie.engine.task import Task, task_numbers
 from hoodie.errors import ConfigError, HoodieError, TableError
@@ -22,7 +24,7 @@ from hoodie.format.base_file import KeySummary
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.format.names import new_file_prefix
 from hoodie.format.settings import MAX_FILE_SIZE
-from hoodie.index.hashed_values import ring_hashes
+from hoodie.index.hashed_values import HashedValues, Hashing
 from hoodie.index.settings import HASH_FIELDS, is_consistent
 from hoodie.read.file_slice import read_slice
 from hoodie.services.clustering import strategy
@@ -178,12 +180,14 @@ class Resized:
 @dataclass(frozen=True)
 class ResizeBuckets:
     """The function given to `map_batches`; a row of its input is the number of a group. `fields` are those of
-    the record key that are hashed. `preserve`: rows keep their commit time and sequence number.
+    the record key that are hashed, as `hashing` says. `preserve`: rows keep their commit time and sequence
+    number.
     """
 
     context: RewriteContext
     groups: tuple[Resized, ...]
     fields: tuple[str, ...]
+    hashing: Hashing
     order: Order | None
     preserve: bool
 
@@ -246,8 +250,8 @@ class _Buckets:
         if not rows.num_rows:
             return
         keys = whole(rows.column(RECORD_KEY))
-        hashes = ring_hashes(keys, self._work.fields)
-        elsewhere = ~np.isin(self._group.before.place(hashes), self._known)
+        hashes = self._hashes(keys)
+        elsewhere = self._elsewhere(hashes)
         if elsewhere.any():
             partition = self._group.before.partition
             raise ConfigError(
@@ -262,6 +266,21 @@ class _Buckets:
             output.summary.add(mine.column(RECORD_KEY))
             output.carry(mine, np.full(mine.num_rows, not self._work.preserve))
             output.counts.inserts += mine.num_rows
+
+    def _hashes(self, keys: pa.Array[Any]) -> UInt32Array:
+        """By the table's rule, or by the other one where that says that a key is in these buckets."""
+        fields, hashing = self._work.fields, self._work.hashing
+        hashed = HashedValues.of(keys, fields, hashing.rule)
+        hashes, places = hashed.joined_hashes(), hashed.doubtful
+        if hashing.either and len(places):
+            others = hashed.of_doubtful(fields, hashing.rule.other).joined_hashes()
+            hashes[places] = np.where(self._elsewhere(hashes[places]), others, hashes[places])
+        return hashes
+
+    def _elsewhere(self, hashes: UInt32Array) -> Bools:
+        """Which of them are in none of the group's buckets."""
+        found: Bools = ~np.isin(self._group.before.place(hashes), self._known)
+        return found
 
     def close(self) -> list[WriteStat]:
         stats = []

@@ -14,7 +14,7 @@ from hoodie.engine import Engine
 from hoodie.engine.task import BatchFunction
 from hoodie.errors import CommitConflict, ConfigError, HoodieError, TableError
 from hoodie.format.names import join
-from hoodie.index.hashed_values import hash_fields
+from hoodie.index.hashed_values import Hashing, hash_fields
 from hoodie.progress import ProgressCallback
 from hoodie.services.clustering import strategy
 from hoodie.services.clustering.order import Order
@@ -137,7 +137,8 @@ def _task(
     preserve = plan.preserve_metadata is not False
     if ringed(target, target.table.timeline) or ring_changes(plan):
         resized = _resized(target, context, plan)
-        task = ResizeBuckets(context, resized, hash_fields(target.config), order, preserve)
+        hashing = Hashing.of(target.props.texts)
+        task = ResizeBuckets(context, resized, hash_fields(target.config), hashing, order, preserve)
         return task, len(resized)
     shares = shares_of(engine, target.storage, context, plan, order)
     return ClusterShares(context, shares, _target_bytes(target, plan), preserve), len(shares)

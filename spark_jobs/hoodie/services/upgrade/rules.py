@@ -35,6 +35,7 @@ from hoodie.table.merge_rule import (
     strategy_of,
 )
 from hoodie.table.new_merging import BUILT_IN
+from hoodie.table.properties import INITIAL_VERSION
 
 Texts = dict[str, str]
 
@@ -57,12 +58,11 @@ _MYSQL_OLDER_ORDERING = "_event_seq"
 
 _TYPE = "hoodie.table.type"
 _LAYOUT = "hoodie.timeline.layout.version"
-_INITIAL = "hoodie.table.initial.version"
 _ARCHIVE = "hoodie.archivelog.folder"
 _PARTITION_FIELDS = "hoodie.table.partition.fields"
 _PATHS = {"hoodie.timeline.path": "timeline", "hoodie.timeline.history.path": "history"}
 #: known since version 8 alone
-_SINCE_8 = (*_PATHS, _INITIAL, KEY_GENERATOR_TYPE, "hoodie.table.index.defs.path")
+_SINCE_8 = (*_PATHS, INITIAL_VERSION, KEY_GENERATOR_TYPE, "hoodie.table.index.defs.path")
 
 
 def changed(
@@ -119,7 +119,7 @@ def _older_to_six(texts: Texts, payload: str | None) -> Texts:
 
 def _six_to_eight(texts: Texts, payload: str | None) -> Texts:
     found = {**texts, **_PATHS}
-    found.setdefault(_INITIAL, texts[VERSION])
+    found[INITIAL_VERSION] = texts[VERSION]
     if (kind := key_generator_type(texts.get(KEY_GENERATOR))) is not None:
         found[KEY_GENERATOR_TYPE] = kind
     named = _renamed(texts.get(PAYLOAD_CLASS) or payload)

@@ -32,6 +32,7 @@ from hoodie.index import PlacingIndex
 from hoodie.index.locations import LOOK_UP, NOWHERE, Positions
 from hoodie.storage import Storage
 from hoodie.table.buckets import has_rings
+from hoodie.table.commit_keys import logged_keys
 from hoodie.table.handle import Table
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
@@ -52,7 +53,6 @@ from hoodie.write.context import LEADING, PARTITION_CODE, WriteContext
 from hoodie.write.input.incoming import CHUNK_ROWS, chunk_bytes, travelling
 from hoodie.write.input.stage import grouped
 from hoodie.write.plan import WritePlan
-from hoodie.write.tagging.log_only_keys import logged_keys
 from hoodie.write.tagging.partition_updates import decide
 from hoodie.write.tagging.record_locations import RecordLocations
 from hoodie.write.tagging.tag import BlobId, Tags
@@ -367,7 +367,7 @@ def _check(table: Table, plan: WritePlan, index: PlacingIndex, profile: Workload
         if sum(len(keys) for _, _, keys in stored) >= _ENOUGH_KEYS:
             break
     for partition, number, keys in stored:
-        elsewhere = index.place(partition, keys) != number
+        elsewhere = ~index.belong(partition, keys, number)
         if elsewhere.any():
             raise ConfigError(
                 f"{table.base_path} was made with other settings than the index {type(index).__name__} has "

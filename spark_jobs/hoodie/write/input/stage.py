@@ -237,11 +237,13 @@ class _Stager:
             total.samples.extend(str(key) for key in sampled.to_pylist())
 
     def _summary(self) -> dict[str, Any]:
+        index = self.context.index
         return {
             "partitions": [
                 [name, group, total.rows, total.bytes, total.samples]
                 for (name, group), total in self.totals.items()
             ],
+            "by_files": isinstance(index, PlacingIndex) and index.depends_on_files,
             **self.keys.summary(),
         }
 

@@ -48,6 +48,12 @@ class StagedRows:
         profile.input_partitions = self.partitions
         return profile
 
+    def fit(self, step: StageRows) -> bool:
+        """Are they as this step stages them, also where their places depend on the table's files."""
+        same_files = step.context.snapshot == self.step.context.snapshot
+        by_files = any(summary["by_files"] for summary in raise_errors(self.known))
+        return step.stages_as(self.step) and (same_files or not by_files)
+
 
 class StagedInput:
     """A context manager. `frame` has the rows of a write; None where it brings none."""
@@ -82,11 +88,11 @@ class StagedInput:
 
     def staged(self, engine: Engine, frame: Frame, plan: WritePlan) -> StagedRows:
         """The rows of `frame` as the plan stages them: those that are there, if an earlier plan would stage
-        the same; staged anew from them where the table's schema or its buckets have changed since; else read.
-        Raises what is wrong with a row.
+        the same; staged anew from them where the table's schema or its buckets have changed since, or where
+        keys that have two buckets may lie by now; else read. Raises what is wrong with a row.
         """
         step, before = StageRows.of(plan.context, plan.sample_keys), self._staged
-        if before is not None and step.stages_as(before.step):
+        if before is not None and before.fit(step):
             return before
         with contextlib.ExitStack() as held:
             if before is not None and step.can_restage(before.step):

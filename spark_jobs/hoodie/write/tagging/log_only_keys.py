@@ -7,7 +7,7 @@ base file or beside one. An upsert must not touch their partitions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow.compute
@@ -15,12 +15,10 @@ import pyarrow.compute
 from hoodie.codec.arrays import whole
 from hoodie.errors import TableError
 from hoodie.format.base_file import READ_BATCH_ROWS
-from hoodie.format.log_block import BlockType
 from hoodie.format.names import LogFileName
 from hoodie.index.settings import INDEX_TYPE
 from hoodie.storage import Storage
-from hoodie.table.commit_keys import block_keys
-from hoodie.table.log_scan import SMALL, contents, scan_slice
+from hoodie.table.commit_keys import logged_keys
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
@@ -86,10 +84,3 @@ def _hidden_key(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> 
         if len(lacking):
             return str(lacking[0].as_py())
     return None
-
-
-def logged_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> Iterator[Any]:
-    """Record keys of the logged rows, block by block."""
-    for (_, block), content in contents(storage, scan_slice(storage, slice_, snapshot, keep=SMALL)):
-        if block.type is not BlockType.DELETE:
-            yield block_keys(block, content)
