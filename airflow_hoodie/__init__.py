@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         CompactionOperator,
         HiveSyncOperator,
         IndexOperator,
+        LogCompactionOperator,
     )
     from airflow_hoodie.operators.sql import HoodieSQLOperator
     from airflow_hoodie.operators.ttl import PartitionTTLOperator
@@ -64,6 +65,7 @@ _HOME = {
     "CompactionOperator": "airflow_hoodie.operators.services",
     "HiveSyncOperator": "airflow_hoodie.operators.services",
     "IndexOperator": "airflow_hoodie.operators.services",
+    "LogCompactionOperator": "airflow_hoodie.operators.services",
     "MaintenanceOperator": "airflow_hoodie.operators.maintenance",
     "PartitionTTLOperator": "airflow_hoodie.operators.ttl",
     "CancelOperator": "airflow_hoodie.operators.undo",
@@ -110,6 +112,7 @@ __all__ = [
     "IngestOperator",
     "InsertOperator",
     "InsertOverwriteOperator",
+    "LogCompactionOperator",
     "MaintenanceOperator",
     "PartitionRelayOperator",
     "PartitionSensor",

@@ -92,6 +92,18 @@ class CompactionOperator(RewriteOperator):
         return super().request()
 
 
+class LogCompactionOperator(CompactionOperator):
+    """Merges the logs of each file slice of a merge-on-read table of version 8 or 9 into one log.
+
+    By default a log compaction is due after 5 delta commits (`hoodie.log.compaction.blocks.threshold`). The
+    XCom `return_value` is the job's CompactionResult (docs/results.md). Parameters: CompactionOperator.
+    """
+
+    job = "log-compact"
+
+    ui_color = "#eee5f5"
+
+
 class ClusteringOperator(RewriteOperator):
     """Rewrites small files of a table into larger ones, sorted by columns that queries filter by.
 

@@ -44,7 +44,7 @@ from hoodie.table.bootstrap import check_sources
 from hoodie.table.buckets import check_no_bucket_numbers
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.partition import ensure_partition
-from hoodie.table.pending import busy_groups, check_no_updates, clusterings_of
+from hoodie.table.pending import check_no_updates, clusterings_of, writers_busy_groups
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata
@@ -273,7 +273,7 @@ def explain(
     progress("explain", f"{request.operation.value} into {table.base_path}")
     with _rehearsed(engine, frame, request, table) as rows:
         plan, profile = rows.plan, rows.profile
-        busy = busy_groups(plan.timeline, table.storage)
+        busy = writers_busy_groups(plan.timeline, table.storage)
         touched = profile.touched(busy)
         hindrances: list[Instant] = []
         refused = ""
@@ -356,7 +356,7 @@ def _spare_pending(
     """
     if not any(profile.slices.values()) and not profile.replaced:
         return []
-    busy = busy_groups(timeline, storage)
+    busy = writers_busy_groups(timeline, storage)
     hindrances: list[Instant] = []
     if first and rolls_back(plan.config):
         hindrances = clusterings_of(busy, profile.touched(busy))

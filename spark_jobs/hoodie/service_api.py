@@ -36,6 +36,15 @@ if TYPE_CHECKING:
     from hoodie.services.upgrade.run import VersionResult
 
 
+_GIVEN = ("table", "mode", "instant", "options", "extra_metadata", "dry_run", "progress")
+
+
+def _rewrite(spark: Any, *given: Any) -> RewriteRequest:
+    """The fields `_GIVEN` in their order; what is None is left to the request's default."""
+    known = {name: value for name, value in zip(_GIVEN, given, strict=True) if value is not None}
+    return RewriteRequest(**known, engine=backend_of(spark).engine)
+
+
 def compact_table(
     path: str,
     *,
@@ -56,18 +65,26 @@ def compact_table(
     """
     from hoodie.services.compaction.run import compact
 
-    return compact(
-        RewriteRequest(
-            table=path,
-            mode=mode,
-            instant=instant,
-            options=options or {},
-            extra_metadata=extra_metadata or {},
-            engine=backend_of(spark).engine,
-            dry_run=dry_run,
-            progress=progress or silent,
-        )
-    )
+    return compact(_rewrite(spark, path, mode, instant, options, extra_metadata, dry_run, progress))
+
+
+def log_compact_table(
+    path: str,
+    *,
+    mode: str = "run",
+    instant: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    extra_metadata: Mapping[str, str] | None = None,
+    spark: Any = None,
+    dry_run: bool = False,
+    progress: ProgressCallback | None = None,
+) -> CompactionResult:
+    """Merge the logs of each file slice of a merge-on-read table of version 8 or 9 into one log, on `spark`
+    or on the local engine. Parameters and errors: `compact_table`.
+    """
+    from hoodie.services.log_compaction.run import compact_logs
+
+    return compact_logs(_rewrite(spark, path, mode, instant, options, extra_metadata, dry_run, progress))
 
 
 def cluster_table(
@@ -91,18 +108,7 @@ def cluster_table(
     """
     from hoodie.services.clustering.run import cluster
 
-    return cluster(
-        RewriteRequest(
-            table=path,
-            mode=mode,
-            instant=instant,
-            options=options or {},
-            extra_metadata=extra_metadata or {},
-            engine=backend_of(spark).engine,
-            dry_run=dry_run,
-            progress=progress or silent,
-        )
-    )
+    return cluster(_rewrite(spark, path, mode, instant, options, extra_metadata, dry_run, progress))
 
 
 def clean_table(

@@ -44,7 +44,7 @@ WRONG = [
 
 
 def table_of(path: str, service: str = "") -> HoodieTable:
-    logs = service in ("compact", "cancel")
+    logs = service in ("compact", "log-compact", "cancel")
     return HoodieTable(
         name="orders", path=path, record_keys="id", table_type="MERGE_ON_READ" if logs else "COPY_ON_WRITE"
     )
@@ -176,12 +176,12 @@ def test_options_that_contradict_the_table(name: str) -> None:
     given = {key: value for key, value in ENTRIES[name].given.items() if key != "delete"}
     with pytest.raises(HoodieConfigurationError, match="contradicts"):
         made(name, table_of("/t", name), given, options={"hoodie.table.name": "x"})
-    if name not in ("compact", "cluster"):
+    if name not in ("compact", "log-compact", "cluster"):
         with pytest.raises(HoodieConfigurationError, match="engine is 'flink'; use one of local, spark"):
             made(name, table_of("/t", name), given, engine="flink")
 
 
-@pytest.mark.parametrize("name", ["compact", "cluster"])
+@pytest.mark.parametrize("name", ["compact", "log-compact", "cluster"])
 def test_a_conflict_is_told_apart_and_a_blank_instant_means_all_plans(name: str, fake: FakeSubmit) -> None:
     fake.body('say("ERROR", {"code": "conflict", "message": "at work", "values": {}}); sys.exit(1)')
     given = {"mode": "execute", "instant": "{{ x }}"}

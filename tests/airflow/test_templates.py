@@ -50,7 +50,7 @@ def is_base(kind: type[BaseOperator]) -> bool:
 
 
 def made(kind: type[Any]) -> Any:
-    table_type = "MERGE_ON_READ" if kind.__name__ == "CompactionOperator" else "COPY_ON_WRITE"
+    table_type = "MERGE_ON_READ" if kind.__name__.endswith("CompactionOperator") else "COPY_ON_WRITE"
     table = HoodieTable(name="orders", path="/lake/orders", record_keys="id", table_type=table_type)
     parameters = inspect.signature(kind.__init__).parameters
     needed = [

@@ -19,6 +19,7 @@ from hoodie.errors import ValidationFailed
 from hoodie.pipeline import write
 from hoodie.services.compaction.run import CompactionResult
 from hoodie.services.compaction.run import compact as compaction
+from hoodie.services.log_compaction.run import compact_logs as log_compaction
 from hoodie.services.request import RewriteRequest
 from hoodie.table.settings import WAIT_MS
 from hoodie.timeline.tokens import TOKEN_KEY
@@ -103,6 +104,15 @@ def compact(
     with injected(faults or Faults()):
         return compaction(
             RewriteRequest(table=str(path), mode=mode, options=options, engine=lambda: LocalEngine(1))
+        )
+
+
+def compact_logs(path: str | Path, mode: str, faults: Faults | None = None) -> CompactionResult:
+    """The same into logs."""
+    due = {"hoodie.log.compaction.blocks.threshold": "1"}
+    with injected(faults or Faults()):
+        return log_compaction(
+            RewriteRequest(table=str(path), mode=mode, options=due, engine=lambda: LocalEngine(1))
         )
 
 
@@ -263,6 +273,13 @@ def mor_planned(kit: Kit, path: Path) -> None:
     run(path, in_region(small_rows(range(20, 40), 3), "eu"), options=MOR_OPTIONS)
 
 
+def logs_planned(kit: Kit, path: Path) -> None:
+    """A pending log compaction, and a delta commit after it."""
+    mor_logs(kit, path)
+    compact_logs(path, "schedule")
+    run(path, in_region(small_rows(range(20, 40), 3), "eu"), options=MOR_OPTIONS)
+
+
 def mor_compacting(kit: Kit, path: Path) -> None:
     """Its execution was killed in the middle of its second file."""
     mor_planned(kit, path)
@@ -392,6 +409,17 @@ class Compaction(Scenario):
         return compact(path, "run", more=self.more)
 
 
+@dataclass(frozen=True, eq=False)
+class LogCompaction(Compaction):
+    """As a compaction, of tables of versions 8 and 9. Logs stay logs."""
+
+    def run(self, path: str | Path, faults: Faults | None = None) -> CompactionResult:  # type: ignore[override]
+        return compact_logs(path, self.mode, faults)
+
+    def again(self, path: str | Path, committed: bool) -> CompactionResult:  # type: ignore[override]
+        return compact_logs(path, "execute")
+
+
 SCENARIOS: dict[str, Scenario] = {
     scenario.name: scenario
     for scenario in (
@@ -483,6 +511,7 @@ SCENARIOS: dict[str, Scenario] = {
         Compaction(
             "execute_again", mor_compacting, NO_ROWS, mor_planned_rows, mode="execute", like=("execute",)
         ),
+        LogCompaction("log_compaction", logs_planned, NO_ROWS, mor_planned_rows, mode="execute"),
         Compaction("compact", mor_logs, NO_ROWS, mor_logs_rows, like=("execute", "schedule")),
         Scenario("left", base, in_region(small_rows(range(6000, 6005), 1), "us"), lambda kit: BASE),
         Scenario("right", base, in_region(small_rows(range(7000, 7005), 1), "us"), lambda kit: BASE),

@@ -24,7 +24,7 @@ from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers
 from tests.crash.clustering import Clustering
 from tests.crash.conftest import Bench
 from tests.crash.metadata import Indexing
-from tests.crash.scenarios import NO_ROWS, Compaction, Scenario, Withdrawn, run
+from tests.crash.scenarios import NO_ROWS, Compaction, LogCompaction, Scenario, Withdrawn, run
 from tests.crash.services import Noted, Service
 from tests.crash.undo import MANUAL, Undo, upserted
 
@@ -114,6 +114,10 @@ class CompactionSurvival(PlanSurvival[Compaction]):
         super().mended()
         optimized = hoodie.read_table(str(self.path), query="read_optimized")
         assert optimized.num_rows == self.rows.total(), "nothing is left in logs"
+
+
+class LogCompactionSurvival(PlanSurvival[LogCompaction]):
+    action = Action.LOGCOMPACTION
 
 
 class ClusteringSurvival(PlanSurvival[Clustering]):
@@ -312,6 +316,7 @@ def survival(bench: Bench, scenario: Scenario, path: Path) -> Survival[Scenario]
     kinds: dict[type[Scenario], type[Survival[Scenario]]] = {
         Withdrawn: WithdrawnSurvival,  # type: ignore[dict-item]
         Compaction: CompactionSurvival,  # type: ignore[dict-item]
+        LogCompaction: LogCompactionSurvival,  # type: ignore[dict-item]
         Clustering: ClusteringSurvival,  # type: ignore[dict-item]
         Service: ServiceSurvival,  # type: ignore[dict-item]
         Noted: NotedSurvival,  # type: ignore[dict-item]

@@ -14,11 +14,13 @@ pytestmark = pytest.mark.crash
 
 #: blocks in a file with others', which only version 6 has
 _SHARED = ("mor_repair_shared",)
+#: scenarios that version 6 has not
+_LATER = ("non_blocking", "log_compaction")
 SWEPT = [
     (version, name, kind)
     for version in (9, 8)
     for name in SCENARIOS
-    if (name == "non_blocking" or name not in (*UNSWEPT, *METADATA, *_SHARED))
+    if (name in _LATER or name not in (*UNSWEPT, *METADATA, *_SHARED))
     and (version, name) != (8, "metadata_table")
     for kind in Kind
 ]
@@ -30,6 +32,7 @@ FAST = {
     (9, "mor_upsert", Kind.KILL),
     (9, "non_blocking", Kind.KILL),
     (9, "execute", Kind.KILL),
+    (9, "log_compaction", Kind.KILL),
     (9, "cluster_execute", Kind.DEAD_DISK),
     (9, "archive", Kind.DEAD_DISK),
     (9, "restore_commits", Kind.HICCUP),

@@ -30,7 +30,7 @@ from tests.support.ledger import entries, not_counted
 pytestmark = pytest.mark.crash
 
 #: of other tests
-UNSWEPT = ("left", "right", "upsert_after_overwrite", "non_blocking", *METADATA)
+UNSWEPT = ("left", "right", "upsert_after_overwrite", "non_blocking", "log_compaction", *METADATA)
 SWEPT = [(name, kind) for name in SCENARIOS if name not in UNSWEPT for kind in Kind]
 IDS = [f"{name}-{kind.value}" for name, kind in SWEPT]
 #: the fast tier has each kind of action, and the protocols that several of them share

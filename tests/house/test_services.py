@@ -162,4 +162,6 @@ def test_the_table_of_services_is_fresh() -> None:
 
 
 def test_the_turns_are_those_of_apache_hudi_and_the_archive_waits_for_the_cleaner() -> None:
-    assert list(planned()) == ["restore", "repair", "compaction", "clustering", "clean", "archive"]
+    assert list(planned()) == [
+        *("restore", "repair", "compaction", "log_compaction", "clustering", "clean", "archive"),
+    ]

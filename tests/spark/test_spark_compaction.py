@@ -9,6 +9,7 @@ import pytest
 
 import hoodie
 from tests.spark.answers import Servers
+from tests.support.later_tables import new_tables_of
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.tables import FULL_SCHEMA, as_table, full_rows, without
@@ -82,3 +83,20 @@ def test_an_error_of_a_task_is_told_and_leaves_the_plan(tmp_path: Path, servers:
 
 def files(path: Path, instant: str) -> list[str]:
     return sorted(file.name for file in path.glob(f"*/*_{instant}.parquet"))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["classic", "connect"])
+def test_logs_into_logs(tmp_path: Path, servers: Servers, mode: str) -> None:
+    path = tmp_path / "t"
+    with new_tables_of(9):
+        for number, rows in enumerate((range(90), range(30, 80), range(40, 85))):
+            hoodie.write_table(as_table(full_rows(rows, number), SCHEMA), str(path), options=OPTIONS)
+        gone = full_rows(range(50, 60), 3, deleted=True)
+        hoodie.write_table(as_table(gone, SCHEMA), str(path), options=OPTIONS)
+        before = hoodie.read_table(str(path))
+        due = {"hoodie.log.compaction.blocks.threshold": 2}
+        given = {"service": "log_compact_table", "options": due}
+        (done,) = compact(servers, mode, (path, given))
+        assert (done.get("status"), done["num_slices"], done["num_files"]) == ("compacted", 3, 3)
+        assert_same_rows(hoodie.read_table(str(path)), before)

@@ -312,6 +312,15 @@ class HudiServer:
         )
         return found
 
+    def log_compaction(
+        self, path: str | Path, call: str, options: Mapping[str, str], instant: str = ""
+    ) -> str | None:
+        """`schedule` a log compaction, whose instant is returned, or `run` an instant."""
+        found: str | None = self.request(
+            "log_compaction", path=str(path), call=call, instant=instant, options=dict(options)
+        )
+        return found
+
     @contextlib.contextmanager
     def hadoop(self, settings: Mapping[str, str]) -> Iterator[None]:
         """Hadoop settings of the session for a while, THREE_LEVEL_LISTS for example."""

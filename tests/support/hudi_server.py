@@ -225,17 +225,10 @@ class Server:
     def indexing(self, request: dict[str, Any]) -> str | None:
         """Call Hudi's write client: `schedule` indexes (the instant), `run` an instant, `drop` indexes."""
         jvm: Any = self.spark.sparkContext._jvm
-        hudi = jvm.org.apache.hudi
-        settings = jvm.java.util.Properties()
-        for name, value in {**WRITE_DEFAULTS, **request["options"]}.items():
-            settings.setProperty(name, value)
-        builder = hudi.config.HoodieWriteConfig.newBuilder().withPath(request["path"]).forTable("t")
-        config = builder.withProperties(settings).withEmbeddedTimelineServerEnabled(False).build()
-        engine = hudi.client.common.HoodieSparkEngineContext(self.spark.sparkContext._jsc)
-        client = hudi.client.SparkRDDWriteClient(engine, config)
-        indexes = jvm.java.util.ArrayList()
+        client, indexes = self._client(request), jvm.java.util.ArrayList()
+        kinds = jvm.org.apache.hudi.metadata.MetadataPartitionType
         for name in request["indexes"]:
-            indexes.add(hudi.metadata.MetadataPartitionType.valueOf(name.upper()))
+            indexes.add(kinds.valueOf(name.upper()))
         try:
             if request["call"] == "schedule":
                 planned = client.scheduleIndexing(indexes)
@@ -247,6 +240,30 @@ class Server:
             return None
         finally:
             client.close()
+
+    def log_compaction(self, request: dict[str, Any]) -> str | None:
+        """Call Hudi's write client: `schedule` a log compaction (the instant), or `run` an instant."""
+        jvm: Any = self.spark.sparkContext._jvm
+        client, none = self._client(request), jvm.org.apache.hudi.common.util.Option.empty()
+        try:
+            if request["call"] == "schedule":
+                planned = client.scheduleLogCompaction(none)
+                return planned.get() if planned.isPresent() else None
+            client.logCompact(request["instant"], True)
+            return None
+        finally:
+            client.close()
+
+    def _client(self, request: dict[str, Any]) -> Any:
+        jvm: Any = self.spark.sparkContext._jvm
+        hudi = jvm.org.apache.hudi
+        settings = jvm.java.util.Properties()
+        for name, value in {**WRITE_DEFAULTS, **request["options"]}.items():
+            settings.setProperty(name, value)
+        builder = hudi.config.HoodieWriteConfig.newBuilder().withPath(request["path"]).forTable("t")
+        config = builder.withProperties(settings).withEmbeddedTimelineServerEnabled(False).build()
+        engine = hudi.client.common.HoodieSparkEngineContext(self.spark.sparkContext._jsc)
+        return hudi.client.SparkRDDWriteClient(engine, config)
 
     def hfile(self, request: dict[str, Any]) -> dict[str, Any]:
         """Read an HFile of records with Hudi's own reader: HBase's in 0.15.0, a native one in 1.x."""
@@ -353,6 +370,7 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
         "hfile": server.hfile,
         "indexes": server.indexes,
         "indexing": server.indexing,
+        "log_compaction": server.log_compaction,
         "program": server.program,
     }
 

@@ -164,6 +164,16 @@ ENTRIES: dict[str, Entry] = {
             ),
         },
     ),
+    "log-compact": Entry(
+        given={"mode": "execute", "instant": T},
+        wrong=(_WRONG_MODES, _INSTANT_TO_EXECUTE),
+        histories={
+            "logs: of version 6": (
+                refuses("", "configuration", "is of version 6, in which readers of Apache Hudi 0.15.0"),
+                refuses("dry_run", "configuration", r"compact it \(hoodie compact\), or upgrade it"),
+            ),
+        },
+    ),
     "cluster": Entry(
         given={"mode": "execute", "instant": T},
         options={SORT: "n"},

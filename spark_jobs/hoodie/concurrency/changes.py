@@ -102,11 +102,12 @@ class Change:
     def of_compaction(self) -> bool:
         """Is it a compaction, or the plan of one, or of a log compaction. Where log files belong to slices by
         the time of their completion, writes to the same file groups are not in its way (Apache Hudi 1.2.0
-        SimpleConcurrentFileWritesConflictResolutionStrategy, getCandidateInstantsV8AndAbove).
+        SimpleConcurrentFileWritesConflictResolutionStrategy, getCandidateInstantsV8AndAbove, which has
+        completed log compactions in their way: no log lies between those that one took).
         """
         if self.operation == PLAN:
             return self.instant.action in (Action.COMPACTION, Action.LOGCOMPACTION)
-        return self.operation == "COMPACT"
+        return self.operation in ("COMPACT", "LOG_COMPACT")
 
     @classmethod
     def of(cls, instant: Instant, metadata: CommitMetadata) -> Change:

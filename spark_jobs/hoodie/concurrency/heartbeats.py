@@ -130,8 +130,9 @@ class Heartbeats:
     def of_service(self, beat: HeartbeatFile) -> bool:
         """Apache Hudi's heartbeats don't say it, the timeline does."""
         store = self._table.store
-        compaction = Instant(beat.instant, Action.COMPACTION, State.REQUESTED)
-        if beat.service or store.exists(compaction):
+        compactions = (Action.COMPACTION, Action.LOGCOMPACTION)
+        plans = (Instant(beat.instant, action, State.REQUESTED) for action in compactions)
+        if beat.service or any(map(store.exists, plans)):
             return True
         clustering = Instant(beat.instant, store.layout.clustering, State.REQUESTED)
         return store.clustering_plan(clustering) is not None

@@ -94,7 +94,7 @@ class ByMode(Merger):
             return rows
         if self.partial is not None:
             return combined_in_order(self, rows, codes)
-        rank = tuple_ranks(self._ordering(rows)) if self.ordering_fields else None
+        rank = tuple_ranks(self.ordering_of(rows)) if self.ordering_fields else None
         places = _behind(np.flatnonzero(self.wins_always(rows)), codes, distinct)
         kept: Bools = np.zeros(len(codes), np.bool_)
         kept[places[newest(codes[places], distinct, None if rank is None else rank[places])]] = True
@@ -143,10 +143,10 @@ class ByMode(Merger):
             rank = tuple_ranks(
                 [
                     joined([old.cast(new.type), new])
-                    for old, new in zip(self._ordering(stored), self._ordering(incoming), strict=True)
+                    for old, new in zip(self.ordering_of(stored), self.ordering_of(incoming), strict=True)
                 ]
             )
-            newer = (rank[count:] >= rank[:count]) | (deleted & _without_value(self._ordering(incoming)))
+            newer = (rank[count:] >= rank[:count]) | (deleted & _without_value(self.ordering_of(incoming)))
         if not self.fills(incoming):
             return Outcome(newer, newer & deleted)
         carried = Carried.of(incoming)
@@ -189,7 +189,7 @@ class ByMode(Merger):
         count = rows.num_rows + len(deletes)
         if not self.ordering_fields:
             return np.zeros(count, np.int64), np.ones(count, np.bool_)
-        given = self._ordering(rows)
+        given = self.ordering_of(rows)
         if not len(deletes):
             return tuple_ranks(given), _without_value(given)
         columns = [
@@ -201,9 +201,9 @@ class ByMode(Merger):
         """Deletes whose ordering value is none, as the int 0 is."""
         if not self.ordering_fields:
             return self.deleted(rows)
-        return self.deleted(rows) & _without_value(self._ordering(rows))
+        return self.deleted(rows) & _without_value(self.ordering_of(rows))
 
-    def _ordering(self, rows: pa.Table) -> list[Column]:
+    def ordering_of(self, rows: pa.Table) -> list[Column]:
         """The ordering columns; of deletes without rows the values that these have."""
         found = [column(rows, path) for path in self.ordering_fields]
         if ORDERING not in rows.column_names or not self.ordering_fields:

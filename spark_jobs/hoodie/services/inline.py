@@ -22,7 +22,8 @@ from hoodie.services.clustering.settings import SCHEDULE_INLINE as SCHEDULE_CLUS
 from hoodie.services.clustering.strategy import check as check_clustering
 from hoodie.services.compaction.execute import pending
 from hoodie.services.compaction.run import compact
-from hoodie.services.compaction.settings import INLINE, SCHEDULE_INLINE
+from hoodie.services.compaction.settings import INLINE, LOG_INLINE, SCHEDULE_INLINE
+from hoodie.services.log_compaction.run import compact_logs
 from hoodie.services.request import PlannedRequest, Request, RewriteRequest
 from hoodie.services.service_table import ServiceTable, check_retention
 from hoodie.services.settings import ENABLED, FAIL
@@ -38,7 +39,7 @@ def check_services(config: Config) -> None:
 
 
 class InlineServices(PostCommitHook):
-    """Clean, archive, compact and cluster as the settings ask for, in the order of Apache Hudi.
+    """Clean, archive, compact, compact logs and cluster as the settings ask for, in the order of Apache Hudi.
 
     The first of them begins with the timeline that the write listed last. Failures come back as warnings, or
     are raised as ServiceError, if the settings ask for that.
@@ -88,6 +89,11 @@ def _run(
         remedy = "hoodie compact" if mode == "run" else "hoodie compact --mode schedule"
         warnings += _warnings(
             failures, "compaction", remedy, lambda: _compact(engine, table, mode, config, progress)
+        )
+    if config[TABLE_TYPE] is TableType.MERGE_ON_READ and config[LOG_INLINE]:
+        asked = RewriteRequest(table=table, options=config.texts, progress=progress, engine=lambda: engine)
+        warnings += _warnings(
+            failures, "log compaction", "hoodie log-compact", lambda: compact_logs(asked).warnings
         )
     mode = (
         "run" if config[CLUSTER] else "schedule" if config[SCHEDULE_CLUSTER] or config[ASYNC_CLUSTER] else ""

@@ -266,6 +266,8 @@ class PlannedService(ABC, Generic[P, E]):
                 continue
             if executed is not None:
                 done.executed.append(executed)
+            else:
+                done.reason = f"{self.name} {item.time} had nothing to do and was taken off the timeline"
         if plans:
             self.target.timeline()
 

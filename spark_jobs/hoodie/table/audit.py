@@ -72,7 +72,8 @@ def audit(table: Table) -> Audit:
 
 
 #: layout two has an action of its own for a pending clustering
-_PLANNED = (Action.COMPACTION, Action.REPLACECOMMIT, Action.CLUSTERING)
+_COMPACTIONS = {Action.COMPACTION: "compaction", Action.LOGCOMPACTION: "log compaction"}
+_PLANNED = (*_COMPACTIONS, Action.REPLACECOMMIT, Action.CLUSTERING)
 
 
 def _referenced_files(timeline: Timeline, storage: Storage) -> Iterator[tuple[Instant, str, str, str]]:
@@ -81,9 +82,8 @@ def _referenced_files(timeline: Timeline, storage: Storage) -> Iterator[tuple[In
         saved = SavepointMetadata.from_bytes(timeline.read(instant, storage))
         for partition, names in saved.files.items():
             yield from ((instant, "savepoint", partition, name) for name in names)
-    plans = (Action.COMPACTION, Action.CLUSTERING, Action.REPLACECOMMIT)
-    for instant in timeline.filter(plans, completed=False):
-        what = "compaction" if instant.action is Action.COMPACTION else "clustering"
+    for instant in timeline.filter(_PLANNED, completed=False):
+        what = _COMPACTIONS.get(instant.action, "clustering")
         for item in _planned(timeline, storage, instant):
             names = (*([item.base_name] if item.base_name else ()), *item.log_names)
             yield from ((instant, what, item.partition_path, name) for name in names)

@@ -184,7 +184,7 @@ def _pending_one(table: Examination, instant: Instant) -> Finding:
         )
     if instant.state is State.INFLIGHT and instant.action is not Action.CLEAN:
         text = f"{instant}, {since} ago: begun, and no process is at work on it"
-        return Finding("pending", WARNING, text, table.remedy(_RUN.get(instant.action, BY_HUDI)))
+        return Finding("pending", WARNING, text, _remedy(table, instant))
     return _plan(table, instant, since, "a plan that waits to be carried out")
 
 
@@ -198,6 +198,7 @@ def _is_clustering(table: Examination, instant: Instant) -> bool:
 
 _RUN = {
     Action.COMPACTION: "hoodie compact --mode execute; hoodie cancel drops it",
+    Action.LOGCOMPACTION: "hoodie log-compact --mode execute; hoodie cancel drops it",
     **dict.fromkeys(
         (Action.REPLACECOMMIT, Action.CLUSTERING), "hoodie cluster --mode execute; hoodie cancel drops it"
     ),
@@ -209,8 +210,14 @@ _RUN = {
 
 def _plan(table: Examination, instant: Instant, since: str, what: str) -> Finding:
     status = WARNING if table.age_s(instant) > _OLD_PLAN_S else NOTE
-    remedy = table.remedy(_RUN.get(instant.action, BY_HUDI))
-    return Finding("pending", status, f"{instant}, {since} ago: {what}", remedy)
+    return Finding("pending", status, f"{instant}, {since} ago: {what}", _remedy(table, instant))
+
+
+def _remedy(table: Examination, instant: Instant) -> str:
+    """What runs the service. Log compactions of tables in layout one are Apache Hudi's."""
+    if instant.action is Action.LOGCOMPACTION and not table.timeline.layout.has_completion_time:
+        return table.remedy(BY_HUDI)
+    return table.remedy(_RUN.get(instant.action, BY_HUDI))
 
 
 def check_leftovers(table: Examination) -> Iterator[Finding]:

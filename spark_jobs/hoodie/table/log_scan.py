@@ -3,7 +3,8 @@
 The scan reads headers, and contents only if the caller needs them. It takes blocks in the order of their
 files. Skipped are blocks of a failed, pending or rolled back instant, or of one later than the query's. A
 rollback block voids the earlier blocks of its target. Corrupt blocks are counted and skipped. A block of log
-compaction replaces the blocks that it merged, at the place of the newest of them.
+compaction replaces the blocks that it merged, at the place of the newest of them. In layout two it is skipped
+in a later slice than theirs: the base file of that slice has what they say, and what came after them.
 
 Hudi stops at the first block later than the query's instant, which hides committed blocks after it: those of
 a writer that began earlier and ended later. It also hides all blocks after a rollback block whose instant is
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from hoodie.format.log_block import DATA_TYPES, BlockType, LogBlock
@@ -110,6 +111,9 @@ def scan_slice(
                             kept[log.path, block.offset] = reader.content(block)
         if not sound or sound < seen.blocks - before:
             doubtful.append(log)
+    if snapshot.slicing.of_writes:
+        there = {log.instant for log in file_slice.logs} | set(map(instant_of, queue))
+        queue = [entry for entry in queue if _belongs(entry[1], there)]
     found = tuple(_with_compacted(queue))
     counting = {(log.path, block.offset) for log, block in found}
     return LogScan(found, seen, tuple(doubtful), {place: kept[place] for place in kept if place in counting})
@@ -140,6 +144,14 @@ def _blocks(storage: Storage, log: LogFile) -> Iterator[tuple[LogFileReader, Log
     with LogFileReader(storage, log.path) as reader:
         for block in reader.blocks():
             yield reader, block
+
+
+def _belongs(block: LogBlock, instants: Collection[str]) -> bool:
+    """Is a block in the slice of what it merged; `instants` are those of the slice's log files, and of their
+    blocks, as files from before an upgrade have other names.
+    """
+    merged = block.compacted_instants
+    return not merged or any(instant in instants for instant in merged)
 
 
 def _with_compacted(queue: list[Entry]) -> list[Entry]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from hoodie.codec.avro import read_record
@@ -18,6 +19,7 @@ from hoodie.storage import Storage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State, in_order
 from hoodie.timeline.models.mapper import AvroFile
+from hoodie.timeline.time import InstantTime
 
 #: (partition path, file id) -> the pending instant
 BusyGroups = Mapping[tuple[str, str], Instant]
@@ -51,6 +53,19 @@ def busy_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
         for partition, file_id in planned_groups(timeline, storage, instant):
             found.setdefault((partition, file_id), instant)
     return found
+
+
+def writers_busy_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
+    """Those of them that are in a writer's way. Log compactions are not in layout two: a log file belongs to
+    a slice by its time of completion, and readers put what they make in the place of what they took.
+    """
+    by_completion = timeline.layout.has_completion_time
+    return busy_groups(without_log_compactions(timeline) if by_completion else timeline, storage)
+
+
+def without_log_compactions(timeline: Timeline) -> Timeline:
+    instants = (instant for instant in timeline if instant.action is not Action.LOGCOMPACTION)
+    return replace(timeline, instants=tuple(instants))
 
 
 def compacting_groups(timeline: Timeline, storage: Storage) -> BusyGroups:
@@ -88,6 +103,12 @@ def check_no_updates(busy: BusyGroups, updated: Iterable[tuple[str, str]]) -> No
                 partition=group[0],
                 file_id=group[1],
             )
+
+
+def earlier_write(timeline: Timeline, time: InstantTime) -> Instant | None:
+    """A pending write, or clustering, that was requested before that."""
+    pending = timeline.before(time, timeline.filter(COMMIT_ACTIONS, completed=False))
+    return pending[0] if pending else None
 
 
 def changing_groups(timeline: Timeline, storage: Storage) -> BusyGroups:

@@ -392,7 +392,7 @@ class Transaction:
         replaced: Mapping[str, Sequence[str]] | None,
     ) -> CommitMetadata:
         written = {partition: tuple(group) for partition, group in stats.items()}
-        compacted = self.action is Action.COMPACTION
+        compacted = self.action in (Action.COMPACTION, Action.LOGCOMPACTION)
         if not Instant(self.instant, self.action, State.REQUESTED).replaces:
             assert not replaced
             return CommitMetadata(written, compacted, dict(extra), operation)

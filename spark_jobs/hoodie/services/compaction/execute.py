@@ -6,9 +6,10 @@ A task takes one file slice, merges it as a query reads it, and writes the group
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +30,7 @@ from hoodie.storage import Storage
 from hoodie.table.committed_files import CommittedFiles
 from hoodie.table.features import ROWS, check_features
 from hoodie.table.listing import StorageListing
+from hoodie.table.log_scan import LogStatistics
 from hoodie.table.properties import TableType
 from hoodie.table.view import FileSlice, file_slices
 from hoodie.timeline.active import Timeline
@@ -43,28 +45,39 @@ from hoodie.timeline.models.compaction import (
 from hoodie.write.blobs import SUMMARY, error_message, message
 from hoodie.write.files.handles import OutputFile, pieces
 
+#: what becomes of the slice of one operation: the statistics of the files that were written
+SliceFunction: TypeAlias = Callable[[Storage, RewriteContext, CompactionOperation, Task], Sequence[WriteStat]]
+
 
 @dataclass(frozen=True)
 class CompactSlices:
-    """The function given to `map_batches`; a row of its input is the number of some operations."""
+    """The function given to `map_batches`; a row of its input is the number of some operations. `compact` is
+    picklable.
+    """
 
     context: RewriteContext
     operations: tuple[tuple[CompactionOperation, ...], ...]
+    compact: SliceFunction
 
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         storage = self.context.table.storage()
         try:
             for number in task_numbers(batches):
-                chosen = self.operations[number]
-                stats = [compact_slice(storage, self.context, one, task).to_dict() for one in chosen]
+                written = [self.compact(storage, self.context, one, task) for one in self.operations[number]]
+                stats = [stat.to_report() for group in written for stat in group]
                 yield message(SUMMARY, {"stats": stats})
         except HoodieError as error:
             yield error_message(error)
 
+    def stats(self, engine: Engine, what: str) -> dict[str, list[WriteStat]]:
+        """Those of all tasks, by partition; `what` names what is counted. Raises what a task raised."""
+        found = run_tasks(engine, self, len(self.operations), what)
+        return stats_by_partition(value for answer in found for value in answer["stats"])
+
 
 def compact_slice(
     storage: Storage, context: RewriteContext, operation: CompactionOperation, task: Task
-) -> WriteStat:
+) -> list[WriteStat]:
     """Write the slice's new base file, marker first; rows keep their commit time and sequence number.
 
     The bloom filter and the key range of the base file are continued: keys that the logs delete stay in them.
@@ -100,21 +113,38 @@ def compact_slice(
         except BaseException:
             output.abandon()
             raise
-    seen, millis = reader.scan.statistics, int((time.monotonic() - started) * 1000)
-    return replace(
+    stat = replace(
         stat,
         num_update_writes=reader.updates,
         num_deletes=reader.deletes,
         num_inserts=reader.inserts,
+    )
+    changed, millis = reader.updates + reader.deletes + reader.inserts, _millis(started)
+    times = RuntimeStats(0, millis, 0) if merged.base else RuntimeStats(0, 0, millis)
+    return [with_logs_read(stat, operation, reader.scan.statistics, changed, times)]
+
+
+def with_logs_read(
+    stat: WriteStat, operation: CompactionOperation, seen: LogStatistics, changed: int, times: RuntimeStats
+) -> WriteStat:
+    """What was read of a slice's logs, in the statistics of the file that was made of them. `changed`: keys
+    of the logs.
+    """
+    return replace(
+        stat,
         total_log_records=seen.records,
         total_log_files_compacted=seen.files,
         total_log_size_compacted=int(operation.metric(TOTAL_LOG_FILES_SIZE)) or seen.bytes,
-        total_updated_records_compacted=reader.updates + reader.deletes + reader.inserts,
+        total_updated_records_compacted=changed,
         total_log_blocks=seen.blocks,
         total_corrupt_log_block=seen.corrupt_blocks,
         total_rollback_blocks=seen.rollback_blocks,
-        runtime_stats=RuntimeStats(0, millis, 0) if merged.base else RuntimeStats(0, 0, millis),
+        runtime_stats=times,
     )
+
+
+def _millis(started: float) -> int:
+    return int((time.monotonic() - started) * 1000)
 
 
 def _carry(output: OutputFile, rows: pa.Table, context: RewriteContext) -> None:
@@ -122,11 +152,13 @@ def _carry(output: OutputFile, rows: pa.Table, context: RewriteContext) -> None:
         output.carry(piece, np.zeros(piece.num_rows, dtype=np.bool_))
 
 
-def file_slice(storage: Storage, base_path: str, operation: CompactionOperation) -> FileSlice:
+def file_slice(
+    storage: Storage, base_path: str, operation: CompactionOperation, service: str = "compaction"
+) -> FileSlice:
     """The slice that a plan names, its logs in the plan's order."""
     partition, file_id = operation.group
     planned = PlanSlice(
-        "compaction",
+        service,
         "compact",
         partition,
         file_id,
@@ -175,9 +207,8 @@ def execute(
             transaction.confirming(partial(_check_no_late_logs, target, instant, plan.operations))
         logs = sum(len(operation.log_files) for operation in plan.operations)
         progress("compact", f"instant {instant.time}: {len(plan.operations)} file slices, {logs} log files")
-        task = CompactSlices(context, packed(plan.operations, _read_bytes))
-        answers = run_tasks(engine, task, len(task.operations), "groups of file slices were to be compacted")
-        stats = stats_by_partition(value for answer in answers for value in answer["stats"])
+        task = CompactSlices(context, packed(plan.operations, read_bytes), compact_slice)
+        stats = task.stats(engine, "groups of file slices were to be compacted")
         progress("commit", f"instant {instant.time}")
         extra = {**(plan.extra_metadata or {}), **target.extra, **context.schema_metadata}
         metadata = transaction.commit(stats, OPERATION, extra)
@@ -228,12 +259,12 @@ def _check_no_late_logs(
             )
 
 
-def _read_bytes(operation: CompactionOperation) -> int:
+def read_bytes(operation: CompactionOperation) -> int:
     """About the bytes of its files; the plan has them in whole MB."""
     logs = int(operation.metric(TOTAL_LOG_FILES_SIZE))
     return max(logs, int(operation.metric(TOTAL_IO_READ_MB)) << 20) + (1 << 19)
 
 
-def read_plan(target: ServiceTable, instant: Instant) -> CompactionPlan:
+def read_plan(target: ServiceTable, instant: Instant, service: str = "compaction") -> CompactionPlan:
     """Raises TableError for a plan that is torn or lost, ConflictError for one that is gone meanwhile."""
-    return CompactionPlan.from_bytes(target.planned(instant, "compaction"))
+    return CompactionPlan.from_bytes(target.planned(instant, service))

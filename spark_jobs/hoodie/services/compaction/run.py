@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
@@ -40,7 +40,7 @@ from hoodie.table.bootstrap import with_source
 from hoodie.table.committed_files import CommittedFiles
 from hoodie.table.compaction_operation import compaction_operation
 from hoodie.table.listing import StorageListing
-from hoodie.table.pending import BusyGroups, busy_groups
+from hoodie.table.pending import BusyGroups, busy_groups, without_log_compactions
 from hoodie.table.properties import TableType
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices
 from hoodie.text import plural
@@ -139,11 +139,11 @@ class Since:
         last: list[Instant] = requested or compactions
         if last:
             start = last[-1].time
-            return cls(len(_since(timeline, start, deltas)), start)
+            return cls(len(deltas_since(timeline, start, deltas)), start)
         return cls(len(deltas), deltas[0].time) if deltas else None
 
 
-def _since(timeline: Timeline, start: InstantTime, deltas: list[Instant]) -> list[Instant]:
+def deltas_since(timeline: Timeline, start: InstantTime, deltas: list[Instant]) -> list[Instant]:
     """The delta commits whose log files that compaction does not have: those of writers that began earlier
     and completed later are among them where slices are found by times of completion.
     """
@@ -181,10 +181,7 @@ def plan(
     snapshot: TimelineView, listing: Listing, partitions: Sequence[str], busy: BusyGroups, config: Config
 ) -> DuePlan[CompactionPlan]:
     """The latest slices that have logs, as the strategy chooses; `busy` groups are left out."""
-    wanted = candidates(sorted(partitions), config)
-    with ThreadPoolExecutor(_LISTERS) as pool:
-        found = pool.map(lambda partition: _with_logs(snapshot, listing, partition), wanted)
-        slices = [item for group in found for item in group]
+    slices = slices_with_logs(snapshot, listing, candidates(sorted(partitions), config))
     if not slices:
         return DuePlan(None, f"no file slice has log files{' that are in no pending plan' if busy else ''}")
     free = [item for item in slices if (item.partition, item.file_id) not in busy]
@@ -214,7 +211,8 @@ def plan_now(
         snapshot,
         listing.files,
         listing.partitions(),
-        {**busy_groups(_without_log_compactions(timeline), storage), **changing},
+        # log compactions copy log blocks, and leave out what is compacted meanwhile
+        {**busy_groups(without_log_compactions(timeline), storage), **changing},
         target.config,
     )
     if planned.plan is None:
@@ -225,15 +223,16 @@ def plan_now(
     return replace(planned, plan=replace(planned.plan, operations=tuple(operations)))
 
 
+def slices_with_logs(snapshot: TimelineView, listing: Listing, partitions: Sequence[str]) -> list[FileSlice]:
+    """The latest slices of these partitions that have logs, in their order."""
+    with ThreadPoolExecutor(_LISTERS) as pool:
+        found = pool.map(lambda partition: _with_logs(snapshot, listing, partition), partitions)
+        return [item for group in found for item in group]
+
+
 def _with_logs(snapshot: TimelineView, listing: Listing, partition: str) -> list[FileSlice]:
     latest = (group[0] for group in file_slices(snapshot, listing, partition).values())
     return [item for item in latest if item.logs]
-
-
-def _without_log_compactions(timeline: Timeline) -> Timeline:
-    """Log compactions don't prevent a compaction: they copy log blocks, and end once there is one."""
-    instants = (instant for instant in timeline if instant.action is not Action.LOGCOMPACTION)
-    return replace(timeline, instants=tuple(instants))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,10 +258,10 @@ class CompactionResult(RewriteResult):
 class Compaction(RewriteService[CompactionPlan]):
     """Compactions of one table. Completed commits of a merge-on-read table are compactions."""
 
-    name = "compaction"
+    name: ClassVar[str] = "compaction"
     executed_as = "compacted"
-    requested_as = Action.COMPACTION
-    completes_as = Action.COMMIT
+    requested_as: ClassVar[Action] = Action.COMPACTION
+    completes_as: ClassVar[Action] = Action.COMMIT
 
     def read_plan(self, instant: Instant) -> CompactionPlan:
         return read_plan(self.target, instant)
@@ -273,7 +272,7 @@ class Compaction(RewriteService[CompactionPlan]):
     def content(self, plan: CompactionPlan) -> bytes:
         return replace(plan, extra_metadata=self.target.extra or None).to_bytes()
 
-    def execute(self, instant: Instant) -> RewrittenPlan[CompactionPlan]:
+    def execute(self, instant: Instant) -> RewrittenPlan[CompactionPlan] | None:
         return execute(self.started(), self.target, instant, self.progress)
 
 
@@ -283,19 +282,23 @@ def compact(request: RewriteRequest) -> CompactionResult:
         request.table, request.options, request.extra_metadata, dry_run=request.dry_run
     )
     check(target)
-    service = Compaction(target, request.engine, request.progress)
+    return CompactionResult(**outcome(Compaction(target, request.engine, request.progress), request))
+
+
+def outcome(service: Compaction, request: RewriteRequest) -> dict[str, Any]:
+    """Carry the request out; the fields of its CompactionResult."""
     done = service.run(
         request.mode, InstantTime(request.instant) if request.instant else None, request.dry_run
     )
     operations = [item for plan in done.plans.values() for item in plan.operations]
-    return CompactionResult(
+    return {
         **service.report(done, request.mode, request.dry_run),
-        partitions=sorted({item.partition_path for item in operations}),
-        num_slices=len(operations),
-        num_log_files=sum(len(item.log_files) for item in operations),
-        log_bytes=int(sum(item.metric(TOTAL_LOG_FILES_SIZE) for item in operations)),
-        files={time: _logs(plan.operations) for time, plan in done.plans.items()},
-    )
+        "partitions": sorted({item.partition_path for item in operations}),
+        "num_slices": len(operations),
+        "num_log_files": sum(len(item.log_files) for item in operations),
+        "log_bytes": int(sum(item.metric(TOTAL_LOG_FILES_SIZE) for item in operations)),
+        "files": {time: _logs(plan.operations) for time, plan in done.plans.items()},
+    }
 
 
 def _logs(operations: Sequence[CompactionOperation]) -> list[str]:

@@ -13,18 +13,20 @@ from hoodie.text import plural, size
 def compaction_text(result: dict[str, Any]) -> str:
     """A CompactionResult for people; a dry run's with every log file."""
     lines: list[str] = []
+    into_logs = result["action"] == "logcompaction"
+    name, done = ("log compaction", "Compacted the logs of") if into_logs else ("compaction", "Compacted")
     if result["status"] == "planned":
-        lines.append(f"A compaction of {result['table']} would merge {_work(result)}")
-        lines += planned_files(result["files"], "compaction")
+        lines.append(f"A {name} of {result['table']} would merge {_work(result)}")
+        lines += planned_files(result["files"], name)
     elif result["compacted"]:
         lines += [
-            f"Compacted {result['table']}: {', '.join(result['compacted'])}",
+            f"{done} {result['table']}: {', '.join(result['compacted'])}",
             f"  {_work(result)} merged into {plural(result['num_files'], 'file')} of "
             f"{size(result['bytes_written'])}, {plural(result['num_writes'], 'row')}, "
             f"{result['duration_s']:.1f} s",
         ]
     elif result["scheduled"]:
-        lines.append(f"Scheduled compaction {result['scheduled']} of {result['table']}: {_work(result)}")
+        lines.append(f"Scheduled {name} {result['scheduled']} of {result['table']}: {_work(result)}")
     else:
         lines.append(nothing(result))
     return "\n".join([*lines, *instants(result), *remarks(result)])

@@ -114,6 +114,27 @@ MAX_DELTA_COMMITS = int_key(
     minimum=1,
     group="compaction",
 )
+LOG_ENABLED = bool_key(
+    "hoodie.log.compaction.enable",
+    False,
+    "Versions 8 and 9, merge-on-read: a run of all services compacts logs into logs, too, where that is due.",
+    group="compaction",
+)
+LOG_INLINE = bool_key(
+    "hoodie.log.compaction.inline",
+    False,
+    "Versions 8 and 9, merge-on-read: after each write run pending log compactions, then schedule and run "
+    "one if it is due. A failure there is a warning of the write; its commit stays.",
+    group="compaction",
+)
+LOG_BLOCKS = int_key(
+    "hoodie.log.compaction.blocks.threshold",
+    5,
+    "Delta commits since the last compaction and the last log compaction that make the next log compaction "
+    "due, and log blocks of a file slice from which it is taken.",
+    minimum=1,
+    group="compaction",
+)
 MAX_DELTA_SECONDS = int_key(
     "hoodie.compact.inline.max.delta.seconds",
     3600,

@@ -106,7 +106,6 @@ def _is_plan(timeline: Timeline, target: ServiceTable, instant: Instant) -> bool
 
 #: what no service here finishes, and what to do about it
 _OTHERS = {
-    Action.LOGCOMPACTION: "run or roll back this log compaction with Apache Hudi",
     Action.SAVEPOINT: "make this savepoint again, or delete it (hoodie savepoint --instant)",
     Action.INDEXING: "hoodie index execute runs this indexing; hoodie index drop --indexes takes it back",
 }

@@ -58,17 +58,11 @@ class Append:
         """Log deletes of the parts' keys that win whatever is stored: they have no ordering value."""
         for part in parts:
             for piece in self._pieces(pa.table({RECORD_KEY: part.keys})):
-                self._log_keys(whole(piece.column(RECORD_KEY)), None)
+                self._log_keys(piece, ())
 
     def _pieces(self, rows: pa.Table) -> Iterator[pa.Table]:
-        """Rows of one block each."""
-        if rows.num_rows == 0:
-            return
         assert self.context.logs is not None
-        limit = min(self.context.logs.block_size, self.context.merge_budget // _COPIES, MAX_BLOCK_BYTES // 2)
-        step = max(1, int(limit / (rows.nbytes / rows.num_rows + _META_BYTES)))
-        for start in range(0, rows.num_rows, step):
-            yield from halved(rows.slice(start, step), limit + limit // 2, _META_BYTES)
+        return block_pieces(rows, self.context.logs.block_size, self.context.merge_budget)
 
     def _log_rows(self, rows: pa.Table, partial: PartialSchema | None) -> None:
         """A data block. Log records have the file id for a file name (format.md 6.1). Statistics are those
@@ -94,17 +88,37 @@ class Append:
 
     def _log_deletes(self, rows: pa.Table) -> None:
         assert self.context.logs is not None
-        values: Any = [_as_number(column(rows, path)) for path in self.context.logs.ordering]
-        ordering = values[0] if len(values) == 1 else None
-        if len(values) > 1:
-            ordering = pa.StructArray.from_arrays([*map(whole, values)], [*self.context.logs.ordering])
-        self._log_keys(whole(rows.column(RECORD_KEY)), ordering)
+        self._log_keys(rows, [column(rows, path) for path in self.context.logs.ordering])
 
-    def _log_keys(self, keys: pa.Array[Any], values: Any) -> None:
-        partitions: Any = pa.repeat(self.slice.partition, len(keys))
-        content = encode_delete_block(DeleteRecords(keys, partitions, values))
+    def _log_keys(self, rows: pa.Table, ordering: Sequence[Any]) -> None:
+        content = delete_content(self.slice.partition, rows, ordering)
         nothing = self.context.file_schema.empty_table()
-        self.logs.append(BlockType.DELETE, content, nothing, deletes=len(keys))
+        self.logs.append(BlockType.DELETE, content, nothing, deletes=rows.num_rows)
+
+
+def block_pieces(rows: pa.Table, block_size: int, budget: int) -> Iterator[pa.Table]:
+    """Rows of one block each; `budget`: bytes of memory that encoding may take."""
+    if rows.num_rows == 0:
+        return
+    limit = min(block_size, budget // _COPIES, MAX_BLOCK_BYTES // 2)
+    step = max(1, int(limit / (rows.nbytes / rows.num_rows + _META_BYTES)))
+    for start in range(0, rows.num_rows, step):
+        yield from halved(rows.slice(start, step), limit + limit // 2, _META_BYTES)
+
+
+def delete_content(partition: str, rows: pa.Table, ordering: Sequence[Any]) -> bytes:
+    """The content of a delete block of these rows' keys with their values of the ordering fields; without any
+    the deletes win whatever is stored.
+    """
+    keys: Any = whole(rows.column(RECORD_KEY))
+    values: Any = [_as_number(column) for column in ordering]
+    one = values[0] if len(values) == 1 else None
+    if len(values) > 1:
+        one = pa.StructArray.from_arrays(
+            [*map(whole, values)], [str(number) for number in range(len(values))]
+        )
+    partitions: Any = pa.repeat(partition, len(keys))
+    return encode_delete_block(DeleteRecords(keys, partitions, one))
 
 
 def _as_number(values: Any) -> Any:

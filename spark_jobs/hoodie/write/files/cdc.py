@@ -243,8 +243,11 @@ class LogFiles:
         format_: LogFormat,
         of_writes: bool,
         whole: bool,
+        headers: Mapping[int, str] | None = None,
     ) -> None:
-        """`whole`: statistics name all of the slice, as the change data of a table is found by them."""
+        """`whole`: statistics name all of the slice, as the change data of a table is found by them.
+        `headers`: of every block, beside those that all blocks have.
+        """
         self._storage = storage
         self._marker = log_marker(of_writes)
         self._alone = of_writes and not whole
@@ -255,6 +258,7 @@ class LogFiles:
         self._headers: dict[int, str] = {
             HeaderKey.INSTANT_TIME: instant,
             HeaderKey.SCHEMA: format_.avro_schema,
+            **(headers or {}),
         }
         self._name = name
         self._writer: LogFileWriter | None = None
