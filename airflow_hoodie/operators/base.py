@@ -232,7 +232,8 @@ class HoodieJobOperator(SparkSubmitOperator):
     def auto_choice(self) -> Choice:
         """The engine that `auto` stands for; the fields are rendered, and the table is resolved."""
         limit = size_of("local_max_size", self.local_max_size)
-        return choose(self.table["path"], {self.job}, None, limit, self.settings())
+        operation = self.job.replace("-", "_")  # of its commits
+        return choose(self.table["path"], {operation}, None, limit, self.settings())
 
     def done_before(self, context: Context) -> dict[str, Any] | None:
         """The result of an earlier run that did it all; None where a job has to run."""

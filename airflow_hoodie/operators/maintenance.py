@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 #: in the order in which they run (hoodie.services, by their turns)
-SERVICES = ("restore", "repair", "compaction", "clustering", "clean", "archive")
+SERVICES = ("restore", "repair", "compaction", "log_compaction", "clustering", "clean", "archive")
 
 
 class MaintenanceOperator(HoodieLocalOperator):
@@ -36,8 +36,9 @@ class MaintenanceOperator(HoodieLocalOperator):
     :param table: HoodieTable or its dict form. (templated)
     :param services: names of the services to run, in any order; None means all. `restore` finishes a restore
         that was begun; `repair` rolls back failed writes and deletes leftovers of killed jobs; `compaction`,
-        `clustering`, `clean`, `archive`. Clustering runs only if it is named or the table's options enable it
-        (`hoodie.clustering.async.enabled`). (templated)
+        `log_compaction`, `clustering`, `clean`, `archive`. Log compaction and clustering run only if they are
+        named or the table's options enable them (`hoodie.log.compaction.enable`,
+        `hoodie.clustering.async.enabled`). (templated)
     :param engine: `spark` submits the job, which starts Spark's executors only if a compaction or clustering
         has work; `local` runs it on the worker without a JVM; `auto` submits it if compactions or clusterings
         are large, see HoodieJobOperator. (templated)
@@ -82,9 +83,10 @@ class MaintenanceOperator(HoodieLocalOperator):
         """By the last compactions and clusterings, as far as the table may have any."""
         wanted = set(_checked(self.services) or SERVICES)
         table = HoodieTable.from_dict(self.table)
-        rewrites = {"compact"} if table.table_type == "MERGE_ON_READ" and "compaction" in wanted else set()
-        if "clustering" in wanted:
-            rewrites |= {"cluster"}
+        asked = {"compact": "compaction", "log_compact": "log_compaction", "cluster": "clustering"}
+        rewrites = {operation for operation, service in asked.items() if service in wanted}
+        if table.table_type != "MERGE_ON_READ":
+            rewrites &= {"cluster"}
         limit = size_of("local_max_size", self.local_max_size)
         return choose(table.path, rewrites, None, limit, {**table.options, **self.options})
 

@@ -90,7 +90,7 @@ def write(
     if request.dry_run:
         return _preview(engine, frame, request, table, progress)
     guard = TokenGuard(table, request, progress)
-    upgraded = _upgraded(engine, frame, table, config, guard)
+    upgraded = _upgraded(engine, frame, table, config, guard) if config[AUTO_UPGRADE] else []
     with StagedInput(engine, frame) as staged:
         done = _committed(staged, table, guard, hooks, progress)
     if isinstance(done, WriteResult):

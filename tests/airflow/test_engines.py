@@ -33,7 +33,12 @@ from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.job_output import JobOutput
 from airflow_hoodie.operators import base
 from airflow_hoodie.operators.maintenance import MaintenanceOperator
-from airflow_hoodie.operators.services import CleanOperator, ClusteringOperator, CompactionOperator
+from airflow_hoodie.operators.services import (
+    CleanOperator,
+    ClusteringOperator,
+    CompactionOperator,
+    LogCompactionOperator,
+)
 from airflow_hoodie.operators.write import (
     BulkInsertOperator,
     DeleteOperator,
@@ -43,6 +48,7 @@ from airflow_hoodie.operators.write import (
     UpsertOperator,
 )
 from airflow_hoodie.table import HoodieTable
+from tests.support.later_tables import new_tables_of
 
 from .conftest import FakeSubmit
 from .test_exactly_once import JOB, context
@@ -447,6 +453,22 @@ def test_auto_looks_at_the_last_commits(table: HoodieTable, tmp_path: Path) -> N
     assert engine == "spark"
     assert "written by the last such commits; the limit is 64.0 KiB" in why
     assert choice(InsertOperator(**common, local_max_size="64k"))[0] == "local"
+
+
+def test_auto_of_a_log_compaction_goes_by_the_last_ones(tmp_path: Path) -> None:
+    inline = {"hoodie.log.compaction.inline": "true", "hoodie.log.compaction.blocks.threshold": "1"}
+    table = HoodieTable(
+        name="t", path=str(tmp_path / "t"), record_keys="id", table_type="MERGE_ON_READ", options=inline
+    )
+    rows = pa.table({"id": [f"{n}" for n in range(2_000)], "n": range(2_000)})
+    common: dict[str, Any] = {"task_id": "c", "table": table, "engine": "auto", "local_max_size": "4k"}
+    with new_tables_of(9):
+        for _ in range(2):
+            assert choice(LogCompactionOperator(**common))[0] == "local"
+            hoodie.write_table(rows, table.path, options=table.options_for("upsert"))
+        for kind in (LogCompactionOperator, MaintenanceOperator):
+            assert choice(kind(**common))[0] == "spark"
+        assert choice(CompactionOperator(**common))[0] == "local"
 
 
 @pytest.mark.parametrize(

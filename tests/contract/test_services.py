@@ -196,7 +196,7 @@ def test_a_table_that_is_not_there(name: str, door: Door, tmp_path: Path) -> Non
     given = {"instant": T, "to": "8", **({"mode": "show"} if name == "index" else {})}
     own = public()[name].request.own()
     given = {key: value for key, value in given.items() if key in own and key not in ("delete",)}
-    if name in ("compact", "cluster"):
+    if name in ("compact", "log-compact", "cluster"):
         given["mode"] = "execute"
     failed = door(public()[name], str(tmp_path / "none"), given, ENTRIES[name].options, False)
     assert failed.error is not None

@@ -19,7 +19,6 @@ from hoodie.index.hashed_values import ring_hashes
 from hoodie.index.locations import KeySearch
 from hoodie.table.handle import Table
 from hoodie.table.hash_ring import Rings
-from tests.support.later_tables import writable
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
 
@@ -197,11 +196,10 @@ def test_buckets_of_logs_alone_are_split(later_more: Path, tmp_path: Path) -> No
     """As Apache Hudi 1.2.0 fills them before the first compaction."""
     path = str(shutil.copytree(later_more / "more/consistent_resize/table", tmp_path / "t"))
     split = {"hoodie.parquet.max.file.size": 1, "hoodie.bucket.index.max.num.buckets": 4}
-    with writable():
-        second = hoodie.instants(path)[1]["instant"]
-        hoodie.restore_table(path, second)
-        assert {group["slices"][0]["name"] for group in hoodie.file_groups(path)} == {None}
-        before = hoodie.read_table(path)
-        done = hoodie.cluster_table(path, options=split)
-        assert (done.num_replaced, done.num_outputs) == (2, 4)
+    second = hoodie.instants(path)[1]["instant"]
+    hoodie.restore_table(path, second)
+    assert {group["slices"][0]["name"] for group in hoodie.file_groups(path)} == {None}
+    before = hoodie.read_table(path)
+    done = hoodie.cluster_table(path, options=split)
+    assert (done.num_replaced, done.num_outputs) == (2, 4)
     assert_same_rows(hoodie.read_table(path), before)

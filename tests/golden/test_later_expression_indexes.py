@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from hoodie.write.participants.metadata.initialization import files_of, initial_
 from hoodie.write.participants.metadata.registry import partitions_of
 from tests.golden.test_later_index_writes import check_bounds, latest, stored
 from tests.golden.test_later_writes import NO_SERVICES, STEPS, History
-from tests.support.later_tables import writable
 
 #: the results of ASCII texts, and of days
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
@@ -41,12 +40,6 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "month": lambda value, _: value.month,
 }
 TABLE = "indexes/ei_cow"
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 @pytest.fixture

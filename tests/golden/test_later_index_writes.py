@@ -32,7 +32,6 @@ from hoodie.table.handle import Table
 from hoodie.table.properties import TableType
 from hoodie.table.view import FileSlice, merged_slices
 from tests.golden.test_later_writes import NO_SERVICES, STEPS, History
-from tests.support.later_tables import writable
 from tests.support.tiers import full_but
 
 TABLES = [
@@ -47,12 +46,6 @@ TABLES = [
 ]
 FAST = {"1.2.0-v8/mor_types_flat", "1.2.0-v9/mdt_full_mor"}
 WITHOUT = {"hoodie.metadata.enable": "false"}
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 @pytest.fixture
@@ -238,6 +231,23 @@ def log_blocks(folder: Path, instant: str) -> list[tuple[BlockType, set[str]]]:
                     deleted = read_delete_block(log.content(block)).keys.to_pylist()
                 found.append((block.type, set(deleted)))
     return found
+
+
+def test_files_without_rows_have_no_part_in_statistics(copy: Callable[[str], str]) -> None:
+    """A delete of all rows of a partition leaves them, and the index stays."""
+    path = copy("1.2.0-v9/mdt_full_cow")
+    before = partitions_of(path)
+    assert "partition_stats" in before
+    rows = api.read_table(path)
+    gone = rows.filter(pc.equal(rows["_hoodie_partition_path"], rows["_hoodie_partition_path"][0]))
+    kept = api.read_table(path, meta=False).num_rows - gone.num_rows
+    names = [name for name in gone.schema.names if not name.startswith("_hoodie_")]
+    for operation, count in (("delete", kept), ("upsert", kept + 1), ("delete", kept)):
+        some = gone.select(names) if operation == "delete" else gone.select(names).slice(0, 1)
+        done = api.write_table(some, path, operation=operation, options=NO_SERVICES)
+        assert done.warnings == []
+        assert partitions_of(path) == before
+        assert api.read_table(path, meta=False).num_rows == count
 
 
 SECONDARY = ["1.2.0-v9/mdt_1x_indexes", "more/secondary_index_cow"]

@@ -26,7 +26,6 @@ from hoodie.table.handle import Table
 from hoodie.table.view import FileSlice
 from tests.golden.test_metadata_queries import predicates
 from tests.support.later import TABLES
-from tests.support.later_tables import writable
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
 
@@ -215,8 +214,7 @@ def test_files_that_an_index_of_an_expression_does_not_have_are_read(
     new = rows.set_column(
         rows.schema.get_field_index("id"), "id", pa.array(["new"], rows.schema.field("id").type)
     )
-    with writable():
-        hoodie.write_table(new, str(path), operation="bulk_insert")
+    hoodie.write_table(new, str(path), operation="bulk_insert")
     for name in ("metadata/expr_index_idx_up", ".index_defs"):
         shutil.copytree(source / ".hoodie" / name, path / ".hoodie" / name, dirs_exist_ok=True)
     properties.update(

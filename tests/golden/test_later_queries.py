@@ -19,7 +19,6 @@ from hoodie.spark.options import StreamReading
 from hoodie.spark.stream import batch, latest
 from hoodie.timeline.time import NO_TIME, InstantTime
 from tests.support.later import TABLES
-from tests.support.later_tables import writable
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
 
@@ -132,12 +131,11 @@ def test_the_past_of_groups_without_base_files_is_answered_after_a_clean(
     path = str(tmp_path / "t")
     options = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "2"}
     rows = hoodie.read_table(path, meta=False, where="region = 'eu'")
-    with writable():
-        hoodie.write_table(rows, path, operation="insert_overwrite", options=options)
-        kept = hoodie.write_table(rows, path, options=options)
-        expected = hoodie.read_table(path)
-        assert hoodie.clean_table(path, options={"hoodie.cleaner.commits.retained": 1}).num_files > 0
-        hoodie.write_table(rows.slice(0, 1), path, options=options)
+    hoodie.write_table(rows, path, operation="insert_overwrite", options=options)
+    kept = hoodie.write_table(rows, path, options=options)
+    expected = hoodie.read_table(path)
+    assert hoodie.clean_table(path, options={"hoodie.cleaner.commits.retained": 1}).num_files > 0
+    hoodie.write_table(rows.slice(0, 1), path, options=options)
     assert any(group["slices"][0]["name"] is None for group in hoodie.file_groups(path))
     assert_same_rows(hoodie.read_table(path, as_of=kept.instant), expected)
 

@@ -1,16 +1,12 @@
-"""Tables of Apache Hudi taken from version 6 to 8 and 9 and back: rows, states and spans of commits stay.
-
-Tables of versions 8 and 9 are still refused for writing; the tests let them in.
-"""
+"""Tables of Apache Hudi taken from version 6 to 8 and 9 and back: rows, states and spans of commits stay."""
 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import itertools
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +14,6 @@ import pytest
 
 from airflow_hoodie.commits import TableReader
 from hoodie import api, service_api
-from hoodie.config import versions
 from hoodie.config.key import Config
 from hoodie.errors import (
     ConfigError,
@@ -26,7 +21,6 @@ from hoodie.errors import (
     HoodieError,
     StateUnavailable,
     TableBusy,
-    UnsupportedVersion,
 )
 from hoodie.serve.page import Page
 from hoodie.services.downgrade.service import DowngradeRequest
@@ -39,7 +33,6 @@ from hoodie.table.handle import Table
 from hoodie.timeline.placement import VERSION_CHANGE
 from hoodie.write.transaction import Transaction
 from tests.support.faults import Faults, InjectedFault, Phase, injected
-from tests.support.later_tables import writable
 from tests.support.objects import stored
 from tests.support.tiers import full_but
 from tests.unit.write.support import listing
@@ -101,12 +94,6 @@ AT_ONCE = {
 NO_SERVICES = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 GONE = "StateUnavailable"
 Answer = list[str] | str
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 @pytest.fixture
@@ -259,8 +246,19 @@ def test_a_dry_run_names_the_indexes_that_go(later: Callable[[str], str]) -> Non
     text = version_text(told.to_dict())
     assert "the metadata table is dropped: " in text
     assert f"hoodie index create --table {path} --indexes " in text
-    assert "not made again here: partition_stats" in text
+    assert "version 6 does not have: partition_stats" in text
     assert change(path, 8, dry_run=True).lost_indexes == []
+
+
+@pytest.mark.parametrize("name", ["multi_ordering_mor", "delete_marker"])
+def test_merging_that_version_6_does_not_have(later_more: Path, tmp_path: Path, name: str) -> None:
+    """By several ordering fields, and by a marker of deletes; version 8 has both."""
+    path = str(shutil.copytree(later_more / "more" / name / "table", tmp_path / "t"))
+    before = listing(Path(path))
+    with pytest.raises(ConfigError, match=r"hoodie\..*=.* in version 6, .*leave it at version 9"):
+        change(path, 6)
+    assert listing(Path(path)) == before
+    assert change(path, 8, dry_run=True).status == "planned"
 
 
 def test_what_is_pending_is_finished_or_taken_back_first(older: Callable[[str], str]) -> None:
@@ -275,14 +273,10 @@ def test_what_is_pending_is_finished_or_taken_back_first(older: Callable[[str], 
     assert change(path, 8).cancelled == told.cancelled
 
 
-def test_refusals(older: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals(older: Callable[[str], str]) -> None:
     path = older("cow_savepoint")
     with pytest.raises(ConfigError, match="to is '7'; use one of 6, 8, 9"):
         VersionRequest(table=path, to="7")
-    known = versions.VERSIONS[9]
-    monkeypatch.setitem(versions.VERSIONS, 9, dataclasses.replace(known, writable=False))
-    with pytest.raises(UnsupportedVersion, match="version 9, which is read here and not written yet"):
-        change(path, 9)
     shutil.rmtree(path)
     path = older("cow_indexing")
     before = listing(Path(path))

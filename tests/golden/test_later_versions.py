@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from airflow_hoodie.conditions import CommitFilter, Commits, Since
 from airflow_hoodie.watch_offset import WatchOffset, new_commits
 from hoodie.cli import main
 from hoodie.errors import UnsupportedVersion
-from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.layouts.two import TWO
@@ -270,33 +269,17 @@ USES: dict[str, Callable[[str], Any]] = {
 }
 
 
-def versions(later_tables: Path) -> Iterator[tuple[int, Path]]:
-    yield 8, later_tables / "1.2.0-v8/mor_compacted/table"
-    yield 9, later_tables / "1.2.0-v9/cow_types/table"
-
-
 @pytest.mark.parametrize("use", USES)
-def test_writes_and_services_are_refused(later_tables: Path, use: str) -> None:
-    for version, path in versions(later_tables):
-        before = listing(path)
-        with pytest.raises(UnsupportedVersion, match=rf"table version {version}.*up to 6.*SIX") as raised:
-            USES[use](str(path))
-        assert raised.value.values == {"path": str(path), "version": version}
-        assert listing(path) == before
-
-
-def test_a_table_that_is_upgraded_under_a_writer_is_refused(later_tables: Path, tmp_path: Path) -> None:
-    """Its handle goes on to the new timeline, on which nothing is written."""
-    table = tmp_path / "t"
-    shutil.copytree(later_tables / "1.2.0-v9/cow_types/table", table)
-    properties, timeline = table / ".hoodie/hoodie.properties", table / ".hoodie/timeline"
-    later = properties.read_text()
-    properties.write_text(later.replace("hoodie.table.version=9", "hoodie.table.version=6"))
-    timeline.rename(tmp_path / "timeline")
-    handle = Table.open(str(table))
-    handle.for_writing()
-    assert handle.timeline.instants == ()
-    properties.write_text(later)
-    (tmp_path / "timeline").rename(timeline)
-    with pytest.raises(UnsupportedVersion, match="table version 9"):
-        handle.refresh()
+def test_writes_and_services_of_version_7_are_refused(golden_tables: Path, tmp_path: Path, use: str) -> None:
+    """It is read as version 6."""
+    path = tmp_path / "t"
+    shutil.copytree(golden_tables / "0.15.0-v6/cow_types/table", path)
+    rows = hoodie.read_table(str(path))
+    file = path / ".hoodie/hoodie.properties"
+    file.write_text(file.read_text().replace("hoodie.table.version=6", "hoodie.table.version=7"))
+    before = listing(path)
+    with pytest.raises(UnsupportedVersion, match=r"table version 7, which is read.*NINE.*SIX") as raised:
+        USES[use](str(path))
+    assert raised.value.values == {"path": str(path), "version": 7}
+    assert listing(path) == before
+    assert hoodie.read_table(str(path)).equals(rows)

@@ -1,14 +1,11 @@
-"""Tables of versions 8 and 9 that Apache Hudi 1.2.0 made, written and served on here.
-
-Such tables are still refused for writing; the tests let them in.
-"""
+"""Tables of versions 8 and 9 that Apache Hudi 1.2.0 made, written and served on here."""
 
 from __future__ import annotations
 
 import contextlib
 import random
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +24,6 @@ from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.store import create_instant
 from hoodie.timeline.time import InstantTime
 from tests.support.faults import Faults, InjectedFault, Phase, injected
-from tests.support.later_tables import writable
 from tests.support.tiers import full_but
 
 STORAGE = LocalStorage()
@@ -73,12 +69,6 @@ STEPS = (
 )
 Key = tuple[str, str]
 Rows = dict[Key, dict[str, Any]]
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import hoodie
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
-from tests.support.later_tables import writable
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
 
@@ -48,12 +46,6 @@ TABLES = {
     "more/up_6to9_mor": 3,
 }
 FAST = {"1.2.0-v9/mor_logcompaction", "1.2.0-v9/sql_mor_merge", "more/nbcc_out_of_order"}
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 @pytest.mark.parametrize("name", full_but(FAST, TABLES))

@@ -37,7 +37,6 @@ KEPT_QUERY, KEPT_OPENED = 12, 6
 #: these list folders that hold no data files
 LISTERS = {
     "concurrency/heartbeats.py",
-    "services/archive/run.py",
     "spark/staging.py",
     "table/heartbeat.py",
     "table/listing.py",
@@ -46,6 +45,7 @@ LISTERS = {
     "timeline/archive/lsm_archive.py",
     "timeline/active.py",
     "timeline/job_reports.py",
+    "timeline/store.py",
     "write/plan.py",
 }
 

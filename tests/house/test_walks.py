@@ -16,15 +16,15 @@ from tests.support.parsed import parsed
 #: walk -> files, functions, moves between files
 WALKS = {
     "UpsertOperator, to spark-submit": (29, 170, 140),
-    "upsert": (158, 950, 1970),
-    "commit alone": (66, 287, 392),
-    "filtered snapshot": (73, 466, 1336),
-    "snapshot, merge-on-read": (71, 410, 968),
-    "CDC read": (41, 207, 240),
+    "upsert": (159, 962, 1985),
+    "commit alone": (66, 291, 402),
+    "filtered snapshot": (73, 468, 1338),
+    "snapshot, merge-on-read": (71, 412, 970),
+    "CDC read": (41, 209, 242),
     "clean, nothing due": (31, 145, 160),
-    "compaction, merge-on-read": (140, 816, 2130),
+    "compaction, merge-on-read": (141, 825, 2145),
 }
-SIZES = {"modules": 594, "lines": 101600, "long_functions": 0, "depth": 3, "imported_once": 99}
+SIZES = {"modules": 603, "lines": 104100, "long_functions": 0, "depth": 3, "imported_once": 100}
 
 
 @pytest.mark.full

@@ -7,7 +7,7 @@ either of the two has put it, and a new one lies where 0.15.0 looks for it.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,6 @@ from hoodie.index.hashed_values import Hashing, HashRule, ring_hashes
 from hoodie.table.hash_ring import Ring
 from tests.interop.test_upgrade import upgrading
 from tests.support.hudi_client import HudiServer
-from tests.support.later_tables import writable
 from tests.support.rows import difference
 from tests.support.shared_table import OFF, TYPE, TYPES
 
@@ -55,12 +54,6 @@ CASES = [("text", *kind) for kind in KINDS] + [
     ("ints", "COPY_ON_WRITE", "simple"),
     ("time", "MERGE_ON_READ", "simple"),
 ]
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 def rows(shape: str, chance: random.Random, ts: int, count: int = 40) -> pa.Table:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from collections.abc import Iterator
+import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from hoodie.table.handle import Table
 from tests.golden.test_later_expression_indexes import check_indexes
 from tests.golden.test_later_index_writes import check_secondary
 from tests.support.hudi_client import HudiServer
-from tests.support.later_tables import writable
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
 
@@ -38,14 +38,20 @@ COLUMNS: dict[str, pa.DataType] = {
     "big": pa.string(),
 }
 SCHEMA = pa.schema(COLUMNS)
+#: Apache Hudi 1.2.0's writes that make statistics of partitions, those of an expression included, end here as
+#: NullPointerException, with its own indexes, too: its tasks read the list of files that the driver has open
+NO_STATISTICS = {
+    "hoodie.metadata.index.column.stats.enable": "false",
+    "hoodie.metadata.index.partition.stats.enable": "false",
+}
+RECORD_INDEX = "hoodie.metadata.record.index.enable"
 OPTIONS = {
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.partitionpath.field": "part",
     "hoodie.datasource.write.precombine.field": "ts",
     "hoodie.table.name": "t",
-    "hoodie.metadata.record.index.enable": "true",
     "hoodie.metadata.record.index.min.filegroup.count": "2",
-    "hoodie.metadata.index.column.stats.enable": "true",
+    **NO_STATISTICS,
     "hoodie.parquet.small.file.limit": "0",
     "hoodie.metadata.compact.max.delta.commits": "4",
 }
@@ -94,22 +100,22 @@ upper(big) = 'B99'
 upper(big) IN ('B2', 'Ä3')
 upper(big) > 'B3'
 upper(big) IS NULL
-num = 30
-num IN (30, 40, 70)
-num = 7
-num > 200
 part = 'p1' AND year(day) = 2021
-part = 'p2' AND num = 50
 ts < 10 AND substring(name, 1, 2) = 'Ab'
 ts > 30 OR year(day) = 2020
 id = 'k005'
 """.strip().splitlines()
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
+OF_VALUES = """
+num = 30
+num IN (30, 40, 70)
+num = 7
+num > 200
+num IS NULL
+part = 'p2' AND num = 50
+num = 60 AND name IS NULL
+num = 80 OR ts < 3
+id = 'k005' AND num = 50
+""".strip().splitlines()
 
 
 def rows(start: int, stop: int, turn: int = 0) -> pa.Table:
@@ -131,25 +137,32 @@ def rows(start: int, stop: int, turn: int = 0) -> pa.Table:
     return pa.Table.from_pylist(found, SCHEMA)
 
 
-def answer(hudi: HudiServer, path: Path, where: str, skipping: bool) -> list[str]:
-    options = {
-        "hoodie.metadata.enable": str(skipping).lower(),
-        "hoodie.enable.data.skipping": str(skipping).lower(),
-    }
+def skipped(hudi: HudiServer, path: Path, where: str) -> list[str]:
+    """The keys that Apache Hudi finds with data skipping."""
+    options = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
     return keys(hudi.read(path, columns=["id"], where=where, options=options))
+
+
+def answers(hudi: HudiServer, path: Path, conditions: Sequence[str]) -> list[list[str]]:
+    """The keys of each condition, of a query that reads all rows."""
+    name = f"t{uuid.uuid4().hex}"
+    hudi.sql(f"create table {name} using hudi location '{path}'")
+    columns = ", ".join(f"({where}) as c{place}" for place, where in enumerate(conditions))
+    found = hudi.sql(f"select id, {columns} from {name}")
+    hudi.sql(f"drop table {name}")
+    return [sorted(row["id"] for row in found if row[f"c{place}"]) for place in range(len(conditions))]
 
 
 def keys(found: pa.Table) -> list[str]:
     return sorted(map(str, found["id"].to_pylist()))
 
 
-def check(hudi: HudiServer, path: Path) -> None:
+def check(hudi: HudiServer, path: Path, conditions: Sequence[str]) -> None:
     check_indexes(str(path))
-    for where in CONDITIONS:
-        found = answer(hudi, path, where, skipping=True)
-        assert found == answer(hudi, path, where, skipping=False), where
+    for where, expected in zip(conditions, answers(hudi, path, conditions), strict=True):
+        assert skipped(hudi, path, where) == expected, where
         mine = hoodie.read_table(str(path), where=where, options={"hoodie.read.record.index": "true"})
-        assert keys(mine) == found, where
+        assert keys(mine) == expected, where
 
 
 def defined(path: Path) -> dict[str, Any]:
@@ -166,39 +179,60 @@ def defined(path: Path) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "version"), [("COPY_ON_WRITE", 9), ("MERGE_ON_READ", 9), ("COPY_ON_WRITE", 8)]
 )
-def test_queries_and_turns(hudi_12: HudiServer, tmp_path: Path, kind: str, version: int) -> None:
-    path = tmp_path / "t"
-    options = {
-        **OPTIONS,
-        "hoodie.datasource.write.table.type": kind,
-        "hoodie.write.table.version": str(version),
-        "hoodie.write.auto.upgrade": "false",
-    }
+def test_expressions_in_queries(hudi_12: HudiServer, tmp_path: Path, kind: str, version: int) -> None:
+    options = {**OPTIONS, "hoodie.datasource.write.table.type": kind, RECORD_INDEX: "false"}
+    options["hoodie.write.table.version"] = str(version)
+    in_turns(hudi_12, tmp_path / "t", options, INDEXES, CONDITIONS, writes=False)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_filters_in_turns(hudi_12: HudiServer, tmp_path: Path, version: int) -> None:
+    options = {**OPTIONS, RECORD_INDEX: "false", "hoodie.write.table.version": str(version)}
+    filters = [item for item in INDEXES if item[2] == "bloom_filters"]
+    conditions = [where for where in CONDITIONS if "code" in where or "word" in where]
+    in_turns(hudi_12, tmp_path / "t", options, filters, conditions)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_secondary_indexes_in_turns(hudi_12: HudiServer, tmp_path: Path, version: int) -> None:
+    options = {**OPTIONS, RECORD_INDEX: "true", "hoodie.write.table.version": str(version)}
+    in_turns(hudi_12, tmp_path / "t", options, [SECONDARY], OF_VALUES)
+    check_secondary(str(tmp_path / "t"))
+
+
+def in_turns(
+    hudi: HudiServer,
+    path: Path,
+    options: dict[str, str],
+    indexes: Sequence[Any],
+    conditions: Sequence[str],
+    writes: bool = True,
+) -> None:
+    """Both write, or we alone, and both find the same rows."""
+    options = {**options, "hoodie.write.auto.upgrade": "false"}
     hoodie.write_table(rows(0, 40), str(path), options=options)
     hoodie.write_table(rows(40, 70), str(path), options=options)
-    asked = [*INDEXES, SECONDARY] if kind == "COPY_ON_WRITE" else INDEXES
-    for name, column, using, expression in asked:
+    for name, column, using, expression in indexes:
         done = hoodie.index_table(
             str(path), "create", name, column=column, using=using, expression=expression, options=options
         )
         assert done.status == "created"
     made = defined(path)
-    assert len(made) == len(asked)
-    check(hudi_12, path)
+    assert len(made) == len(indexes)
+    check(hudi, path, conditions)
     hoodie.write_table(rows(20, 50, 1), str(path), options=options)
     hoodie.write_table(rows(0, 6).select(["id", "part"]), str(path), operation="delete", options=options)
-    hudi_12.write(path, rows(45, 75, 2), options)
+    if writes:
+        hudi.write(path, rows(45, 75, 2), options)
     assert defined(path) == made
-    check(hudi_12, path)
-    if kind == "MERGE_ON_READ":
+    if options.get("hoodie.datasource.write.table.type") == "MERGE_ON_READ":
         hoodie.compact_table(str(path), options={**options, "hoodie.compact.inline.max.delta.commits": "1"})
     hoodie.write_table(rows(60, 80, 3), str(path), options=options)
     hoodie.clean_table(str(path), options={**options, "hoodie.cleaner.commits.retained": "1"})
-    hudi_12.write(path, rows(10, 30, 4), options)
+    if writes:
+        hudi.write(path, rows(10, 30, 4), options)
     assert defined(path) == made
-    check(hudi_12, path)
-    if kind == "COPY_ON_WRITE":
-        check_secondary(str(path))
+    check(hudi, path, conditions)
 
 
 #: (index, conditions of which Apache Hudi takes it for others)
@@ -216,7 +250,8 @@ def test_other_conditions_lose_rows_as_with_its_own_indexes(
     hudi_12: HudiServer, tmp_path: Path, index: tuple[str, str, str, str], conditions: list[str]
 ) -> None:
     ours, its = tmp_path / "ours", tmp_path / "its"
-    hoodie.write_table(rows(0, 40), str(ours), options={**OPTIONS, "hoodie.write.table.version": "9"})
+    options = {**OPTIONS, RECORD_INDEX: "false", "hoodie.write.table.version": "9"}
+    hoodie.write_table(rows(0, 40), str(ours), options=options)
     shutil.copytree(ours, its)
     name, column, using, expression = index
     done = hoodie.index_table(str(ours), "create", name, column=column, using=using, expression=expression)
@@ -237,9 +272,9 @@ def test_other_conditions_lose_rows_as_with_its_own_indexes(
             hudi_12.sql(f"reset {key}")
     assert defined(its) == defined(ours)
     lost = 0
-    for where in conditions:
-        found = answer(hudi_12, ours, where, skipping=True)
-        assert found == answer(hudi_12, its, where, skipping=True), where
-        lost += len(answer(hudi_12, ours, where, skipping=False)) - len(found)
-        assert keys(hoodie.read_table(str(ours), where=where)) == answer(hudi_12, ours, where, skipping=False)
+    for where, expected in zip(conditions, answers(hudi_12, ours, conditions), strict=True):
+        found = skipped(hudi_12, ours, where)
+        assert found == skipped(hudi_12, its, where), where
+        lost += len(expected) - len(found)
+        assert keys(hoodie.read_table(str(ours), where=where)) == expected
     assert lost > 0

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.hudi_client import HudiServer
-from tests.support.later_tables import writable
 from tests.support.metadata import disagreements
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
@@ -49,12 +47,6 @@ COLUMNS: dict[str, pa.DataType] = {
     "name": pa.string(),
 }
 SCHEMA = pa.schema(COLUMNS)
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 class History:

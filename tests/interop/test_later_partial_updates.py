@@ -4,7 +4,7 @@ merges, writes and compacts on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,16 +14,9 @@ import pytest
 
 import hoodie
 from tests.support.hudi_client import HudiServer
-from tests.support.later_tables import writable
 from tests.support.partial_updates import COLUMNS, EVENT, INDEXED, Twins, options_of, rows_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 def local(text: str, path: str, source: pa.Table, options: Mapping[str, str]) -> Any:

@@ -7,7 +7,6 @@ After each batch both tables have the same rows, whoever reads them.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ import pytest
 import hoodie
 from hoodie.table.handle import Table
 from tests.support.hudi_client import HudiServer
-from tests.support.later_tables import writable
 from tests.support.rows import difference
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
@@ -57,12 +55,6 @@ OPTIONS = {
 }
 BATCHES = 9
 KEYS = 12
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 @pytest.mark.parametrize("version", [8, 9])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,21 +14,14 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Kind
 from tests.interop.test_later_turns import OPTIONS, RULES, batch
 from tests.support.hudi_client import HudiServer
-from tests.support.later_tables import writable
 from tests.support.metadata import disagreements
 from tests.support.rows import difference
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
 
-DUE = {"hoodie.log.compaction.blocks.threshold": "2"}
+DUE = {"hoodie.log.compaction.blocks.threshold": "1"}
 COMPACT = {"hoodie.compact.inline.max.delta.commits": "1"}
 BY_HUDI = {"hoodie.compact.inline": "true", **COMPACT}
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 def made_by(rule: str, version: int) -> dict[str, str]:

@@ -1,12 +1,8 @@
-"""Tables that we take from version 6 to 8 or 9 and back, in the hands of Apache Hudi at each stop.
-
-Tables of versions 8 and 9 are still refused for writing; the tests let them in.
-"""
+"""Tables that we take from version 6 to 8 or 9 and back, in the hands of Apache Hudi at each stop."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +15,11 @@ from tests.golden.test_older_upgrade import STATE
 from tests.golden.test_older_versions import batch
 from tests.interop.test_upgrade import UPGRADE, shown, upgrading, written
 from tests.support.hudi_client import HudiServer
-from tests.support.later_tables import writable
 from tests.support.rows import assert_same_rows
 from tests.support.shared_table import OFF, PAYLOAD, TYPE, TYPES, Table
 from tests.support.tables import SMALL_SCHEMA
 
 pytestmark = pytest.mark.interop
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 def _agree(table: Table, *servers: HudiServer) -> None:

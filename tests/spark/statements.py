@@ -6,7 +6,6 @@ from typing import Any
 
 import hoodie
 from hoodie.errors import HoodieError
-from tests.support.later_tables import writable
 
 
 def answer(
@@ -16,8 +15,7 @@ def answer(
     said, tables = [], {"t": table, "s": {"source": source}}
     for text in texts:
         try:
-            with writable():
-                result = hoodie.sql(text, tables=tables, spark=spark, options=options)
+            result = hoodie.sql(text, tables=tables, spark=spark, options=options)
             said.append(result.to_dict()["operation"])
         except HoodieError as error:
             said.append(error.message)

@@ -114,6 +114,25 @@ def _cleaned(names: Names) -> None:
 
 
 # fmt: off
+#: what a change of an unpartitioned table from version 6 to 9 says of its properties
+_CHANGED = (
+    "  timeline: 1 instant, 0 archived ones",
+    "  hoodie.compaction.payload.class is removed",
+    *(
+        f"  hoodie.{name}"
+        for name in (
+            "record.merge.mode=COMMIT_TIME_ORDERING",
+            "table.initial.version=6",
+            "table.keygenerator.type=NON_PARTITION",
+            "table.legacy.payload.class=org.apache.hudi.common.model.OverwriteWithLatestAvroPayload",
+            "table.version=9",
+            "timeline.history.path=history",
+            "timeline.layout.version=2",
+            "timeline.path=timeline",
+        )
+    ),
+)
+
 ENTRIES: dict[str, Entry] = {
     "compact": Entry(
         given={"mode": "execute", "instant": T},
@@ -389,7 +408,10 @@ ENTRIES: dict[str, Entry] = {
         },
     ),
     "index": Entry(
-        given={"mode": "create", "indexes": "files,column_stats"},
+        given={
+            "mode": "create", "indexes": "by_name", "column": "name", "using": "column_stats",
+            "expression": "lower",
+        },
         wrong=(
             Wrong.by_all({"mode": "make", "indexes": "files"}, "mode is 'make'; use one of show, create"),
             *(
@@ -425,17 +447,24 @@ ENTRIES: dict[str, Entry] = {
         given={"to": "9"},
         wrong=(_no_version("7", "6, 8, 9"),),
         histories={
-            "one: versions that are read only": (
-                refuses("to=9 dry_run", "unsupported_version", "version 9, which is read here and not"),
-                refuses("to=8", "unsupported_version", "version 8, which is read here and not written"),
+            "one: a table of version 6": (
                 does(
                     "to=6", "Nothing to do for orders: the table has version 6", status="skipped",
                     from_version=6, to_version=6,
+                ),
+                does(
+                    "to=9 dry_run", "orders would go from version 6 to version 9", *_CHANGED,
+                    status="planned", from_version=6, to_version=9,
                 ),
                 refuses(
                     "to=9", "configuration", "hoodie.write.table.version=6 contradicts the version 9",
                     {"hoodie.write.table.version": "6"},
                 ),
+                does(
+                    "to=9", "orders went from version 6 to version 9", *_CHANGED, status="upgraded",
+                    from_version=6, to_version=9,
+                ),
+                does("to=8", "Nothing to do for orders: the table has version 9", status="skipped"),
             ),
         },
     ),

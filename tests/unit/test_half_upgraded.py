@@ -13,7 +13,7 @@ import pytest
 import hoodie
 from airflow_hoodie.commits import TableReader
 from hoodie.cli import main
-from hoodie.errors import HalfUpgraded, UnsupportedVersion
+from hoodie.errors import CommitConflict, HalfUpgraded, UnsupportedVersion
 from hoodie.storage.local import LocalStorage
 from hoodie.table.checkup import ERROR
 from hoodie.table.doctor import check_table
@@ -100,6 +100,32 @@ def test_properties_of_a_later_version_beside_an_older_timeline(whole: str, tmp_
             USES[use](str(path))
         assert raised.value.values == {"path": str(path), "version": 9}
     assert listing(path) == before
+
+
+@pytest.mark.parametrize("pending", ["rolled back", "moved"])
+def test_a_writer_loses_whose_table_gets_a_later_version_meanwhile(
+    whole: str, tmp_path: Path, pending: str
+) -> None:
+    """By Apache Hudi, which does not see that the writer lives. Its commit would be where none is read."""
+    path = tmp_path / "t"
+    shutil.copytree(whole, path)
+    file = path / ".hoodie" / "hoodie.properties"
+    completed: list[str] = []
+
+    def upgrade(stage: str, text: str) -> None:
+        if stage != "commit" or completed:
+            return
+        if pending == "rolled back":
+            newest = max(item.name.partition(".")[0] for item in path.glob(".hoodie/2*.inflight"))
+            for item in path.glob(f".hoodie/{newest}*"):
+                item.unlink()
+        moved(path)
+        file.write_text(file.read_text().replace("table.version=6", "table.version=9"))
+        completed.extend(item.name for item in path.rglob(".hoodie/**/2*.commit"))
+
+    with pytest.raises(CommitConflict, match=r"changed the table version of .* to 9: nothing of"):
+        hoodie.write_table(ROWS, str(path), options=OPTIONS, progress=upgrade)
+    assert [item.name for item in path.rglob(".hoodie/**/2*.commit")] == completed
 
 
 def test_the_doctor_names_the_state(half: str) -> None:

@@ -382,7 +382,7 @@ def test_both_torn(base: str, storage: LocalStorage) -> None:
 def test_newer_version(base: str, storage: LocalStorage) -> None:
     path = Path(properties.properties_path(base))
     path.write_bytes(path.read_bytes().replace(b"version=6", b"version=10"))
-    with pytest.raises(UnsupportedVersion, match=r"version 10.*up to 9.*version 6") as caught:
+    with pytest.raises(UnsupportedVersion, match=r"version 10.*up to 9.*version 9") as caught:
         load(storage, base)
     assert caught.value.values["version"] == 10
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hoodie.config.versions import NEWEST
+from hoodie.config.versions import DEFAULT
 
 
 @dataclass(frozen=True)
@@ -251,7 +251,7 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "hoodie.table.format": (("native",), "tables have Apache Hudi's own format", ""),
     "hoodie.table.index.defs.path": ((), "there are no secondary indexes", ""),
     "hoodie.table.initial.version": (
-        (str(NEWEST.number), NEWEST.name.lower()),
+        (str(DEFAULT.number), DEFAULT.name.lower()),
         f"a new table has its own version there; {_VERSION}",
         "",
     ),
@@ -269,7 +269,7 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
     ),
     "hoodie.table.secondary.indexes.metadata": ((), "there are no secondary indexes", ""),
     "hoodie.timeline.history.path": (("history",), _FOLLOWS, ""),
-    "hoodie.timeline.layout.version": ((str(NEWEST.layout.value),), _FOLLOWS, ""),
+    "hoodie.timeline.layout.version": ((str(DEFAULT.layout.value),), _FOLLOWS, ""),
     "hoodie.timeline.path": (("timeline",), _FOLLOWS, ""),
 }
 

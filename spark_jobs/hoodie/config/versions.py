@@ -28,6 +28,9 @@ class TableVersion:
     writable: bool
 
 
+#: a step between the layouts, which Apache Hudi makes of no new table
+_BRIDGE = 7
+
 #: all that Apache Hudi 1.2.0 knows: they are read. It counts tables below version 1 among those of layout 0,
 #: whose files of completed instants have the same names
 VERSIONS = {
@@ -35,15 +38,15 @@ VERSIONS = {
         number,
         name,
         LayoutVersion.ONE if number < 8 else LayoutVersion.TWO,
-        writable=number <= 6,
+        writable=number != _BRIDGE,
     )
     for number, name in enumerate(
         ("ZERO", "ONE", "TWO", "THREE", "FOUR", "FIVE", "SIX", "SEVEN", "EIGHT", "NINE")
     )
 }
 
-#: what new tables get, and the newest that is written
-NEWEST = VERSIONS[6]
+#: what new tables get
+DEFAULT = VERSIONS[6]
 
 #: what new tables may have; those between them are steps of upgrades
 OF_NEW_TABLES = (6, 8, 9)
@@ -69,7 +72,7 @@ def check_readable(number: int, base_path: str) -> None:
         return
     raise UnsupportedVersion(
         f"{base_path} has table version {number}; this package reads versions up to {max(VERSIONS)}. Read it "
-        f"with Apache Hudi, or use a table written with version {NEWEST.number}",
+        f"with Apache Hudi, or use a table written with version {max(VERSIONS)}",
         path=base_path,
         version=number,
     )
@@ -84,12 +87,11 @@ def check_writable(number: int, base_path: str, name: str) -> None:
     """Raises UnsupportedVersion for a table version that is read only. `name` is the table's."""
     if is_writable(number):
         return
-    later = [f", {known}" for known in VERSIONS if known > NEWEST.number and is_writable(known)]
     raise UnsupportedVersion(
-        f"{base_path} has table version {number}; this package writes and serves versions up to "
-        f"{NEWEST.number}{''.join(later)}, and reads this one. Downgrade the table with Apache Hudi (call "
-        f"downgrade_table(table => '{name or '…'}', to_version => '{NEWEST.name}')), or use a table written "
-        f"with version {NEWEST.number}",
+        f"{base_path} has table version {number}, which is read here and not written. Upgrade the table with "
+        f"Apache Hudi (call upgrade_table(table => '{name or '…'}', to_version => "
+        f"'{VERSIONS[max(VERSIONS)].name}')), or downgrade it (call downgrade_table, to_version => "
+        f"'{DEFAULT.name}')",
         path=base_path,
         version=number,
     )

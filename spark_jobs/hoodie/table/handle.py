@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from hoodie.config import versions
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, HalfUpgraded, TableNotFound
+from hoodie.errors import AlreadyExists, CommitConflict, HalfUpgraded, TableNotFound
 from hoodie.format.names import META_FOLDER, METADATA_TABLE, join
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.storage.settings import options_of
@@ -160,10 +160,25 @@ class Table:
             if not self._timeline.instants:  # its properties say where they will lie
                 with contextlib.suppress(TableNotFound):
                     self.read_properties()
-            self.refresh()
+            self._list()
 
     def refresh(self) -> Timeline:
-        """The timeline as it is now."""
+        """The timeline as it is now. Raises CommitConflict in a handle that writes where another process has
+        moved the instants to the layout of another version.
+        """
+        former = self._timeline
+        timeline = self._list()
+        if self._writes and former and former.instants and former.layout is not timeline.layout:
+            version = self.properties.version
+            raise CommitConflict(
+                f"another process changed the table version of {self.base_path} to {version}: nothing of "
+                "this was published, run it again",
+                path=self.base_path,
+                version=version,
+            )
+        return timeline
+
+    def _list(self) -> Timeline:
         empty = ONE if self._properties is None else self.layout
         timeline = Timeline.load(
             self.base_path, self.storage, self._timeline, empty=empty, whole=self._writes

@@ -24,8 +24,8 @@ _ARCHIVE_FOLDER = "hoodie.archivelog.folder"
 _DEFAULTS = {
     "hoodie.database.name": "",
     _TYPE: "COPY_ON_WRITE",
-    _VERSION: str(versions.NEWEST.number),
-    "hoodie.timeline.layout.version": str(versions.NEWEST.layout.value),
+    _VERSION: str(versions.DEFAULT.number),
+    "hoodie.timeline.layout.version": str(versions.DEFAULT.layout.value),
     _ARCHIVE_FOLDER: "archived",
     "hoodie.table.base.file.format": "PARQUET",
     "hoodie.populate.meta.fields": "true",
@@ -74,5 +74,5 @@ def folders(texts: Mapping[str, str]) -> Iterator[str]:
 
 
 def _is_later(props: Mapping[str, str]) -> bool:
-    number = int(props.get(_VERSION, versions.NEWEST.number))
+    number = int(props.get(_VERSION, versions.DEFAULT.number))
     return not versions.is_of_layout(number, LayoutVersion.ONE)

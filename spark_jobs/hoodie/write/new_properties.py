@@ -58,7 +58,7 @@ def check_version(config: Config) -> None:
     number = config[TABLE_VERSION]
     made = [known for known in versions.OF_NEW_TABLES if versions.is_writable(known)]
     if number not in made:
-        why = "are no longer made" if number < versions.NEWEST.number else "are read and not written here"
+        why = "are no longer made" if number < versions.DEFAULT.number else "are read and not written here"
         raise ConfigError(
             f"a new table can't be made with {TABLE_VERSION.name}={number}: tables of this version {why}. "
             f"Give {' or '.join(map(str, made))}, or make the table with Apache Hudi",

@@ -6,7 +6,6 @@ import contextlib
 import datetime as dt
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,6 @@ from hoodie.table.handle import Table
 from tests.golden.test_later_expression_indexes import check_indexes
 from tests.golden.test_later_index_writes import check_secondary
 from tests.support.faults import Faults, InjectedFault, Phase, injected
-from tests.support.later_tables import writable
 from tests.support.tiers import full_but
 
 COLUMNS: dict[str, pa.DataType] = {
@@ -50,12 +48,6 @@ FUNCTIONS = {
     "yr": ("day", "year"),
     "month_of_day": ("day", "expr='month'"),
 }
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 def rows(start: int, stop: int) -> pa.Table:

@@ -51,18 +51,16 @@ MODES: dict[str, dict[str, str]] = {
         "hoodie.payload.delete.marker": "D",
     },
 }
-SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("p", pa.string()),
-        ("ts", pa.int64()),
-        ("n", pa.int64()),
-        ("text", pa.string()),
-        ("op", pa.string()),
-        ("_hoodie_is_deleted", pa.bool_()),
-    ]
-)
-LATEST = [field.name for field in SCHEMA]
+COLUMNS: dict[str, pa.DataType] = {
+    "id": pa.string(),
+    "p": pa.string(),
+    "ts": pa.int64(),
+    "n": pa.int64(),
+    "text": pa.string(),
+    "op": pa.string(),
+    "_hoodie_is_deleted": pa.bool_(),
+}
+SCHEMA, LATEST = pa.schema(COLUMNS), list(COLUMNS)
 
 
 @pytest.fixture(autouse=True)
@@ -472,7 +470,7 @@ def test_the_metadata_table_knows_its_logs(path: str) -> None:
 def test_incremental_queries_pass_over_it(path: str) -> None:
     logs(path)
     commits = timeline(path).commits()
-    span = {"query": "incremental", "begin": commits[2].completion or commits[2].time}
+    span: dict[str, Any] = {"query": "incremental", "begin": commits[2].completion or commits[2].time}
     before = rows(path, **span)
     assert before
     compact_logs(path)
@@ -489,3 +487,32 @@ def test_a_table_that_nothing_is_done_to_is_not_changed(path: str) -> None:
     assert hoodie.log_compact_table(path, options={"hoodie.log.compaction.blocks.threshold": "9"}).reason
     assert compact_logs(path, "execute").reason == "no log compaction is pending"
     assert listing(Path(path)) == before
+
+
+def test_queries_of_changes_pass_over_it(path: str) -> None:
+    kept = {**BY_TIME, "hoodie.table.cdc.enabled": "true"}
+    logs(path, options=kept)
+    write(path, [{"id": "0", "p": "a", "ts": 99, "n": 0}], kept, "delete")
+
+    def changes() -> list[str]:
+        cdc = {"hoodie.datasource.query.incremental.format": "cdc"}
+        return sorted(
+            map(str, hoodie.read_table(path, query="incremental", begin="earliest", options=cdc).to_pylist())
+        )
+
+    before = changes()
+    assert len(before) > 12
+    assert compact_logs(path, options=kept).status == "compacted"
+    assert changes() == before
+    write(path, [{"id": "2", "p": "a", "ts": 99, "n": 0, "text": "new"}], kept)
+    (change,) = set(changes()) - set(before)
+    assert "v1" in change, "what the merged log has of the key, as it was before"
+    assert "new" in change
+
+
+def test_a_clustering_reads_what_it_made(path: str) -> None:
+    logs(path)
+    before = rows(path, LATEST)
+    compact_logs(path)
+    assert hoodie.cluster_table(path).status == "clustered"
+    assert rows(path, LATEST) == before

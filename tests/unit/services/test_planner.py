@@ -73,14 +73,14 @@ def timeline(pair: Pair) -> Timeline:
 def test_a_new_table_needs_nothing(tmp_path: Path, templates: Templates) -> None:
     pair = templates.copy(tmp_path / "t", written, 1)
     told = plans(pair)
-    assert [item.due for item in told.values()] == [False] * 6
+    assert [item.due for item in told.values()] == [False] * 7
     assert told["compaction"].reason == "a COPY_ON_WRITE table has no logs"
     assert told["clustering"].reason.startswith("no setting asks for it")
     assert told["repair"].reason == "no write has failed, and nothing is left over"
     assert told["clean"].reason.startswith("the table has 1 commits, and the newest 1 commits are kept")
     result = run(pair)
     assert (result.status, result.done) == ("skipped", [])
-    assert len(result.skipped) == 6
+    assert len(result.skipped) == 7
 
 
 def test_what_is_due_is_told_with_its_reason_and_then_done(tmp_path: Path, templates: Templates) -> None:
@@ -253,7 +253,9 @@ def test_one_that_is_running_is_left_alone(tmp_path: Path, templates: Templates)
 
 def test_wrong_arguments(tmp_path: Path, templates: Templates) -> None:
     pair = templates.copy(tmp_path / "t", written, 1)
-    with pytest.raises(ConfigError, match="no service vacuum; use restore, repair, compaction, clustering"):
+    with pytest.raises(
+        ConfigError, match="no service vacuum; use restore, repair, compaction, log_compaction"
+    ):
         hoodie.plan_services(str(pair.path), only=["vacuum", "clean"])
     with pytest.raises(ConfigError, match="no service is named"):
         hoodie.run_services(str(pair.path), only=[])

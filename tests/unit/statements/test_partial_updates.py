@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.table.doctor import check_table
 from hoodie.table.handle import Table
 from tests.support.at_once import OPTIMISTIC
-from tests.support.later_tables import writable
 from tests.support.metadata import stored_values
 from tests.support.partial_updates import (
     COMMIT,
@@ -33,12 +32,6 @@ from tests.support.partial_updates import (
 )
 
 BLOCK = "hoodie.logfile.data.block.format"
-
-
-@pytest.fixture(autouse=True)
-def _writable() -> Iterator[None]:
-    with writable():
-        yield
 
 
 def local(text: str, path: str, source: pa.Table, options: Mapping[str, str]) -> Any:

@@ -13,12 +13,11 @@ import pytest
 
 import hoodie
 from hoodie import service_api
-from hoodie.errors import ConfigError, SchemaError, TableMismatch, UnsupportedVersion
+from hoodie.errors import ConfigError, SchemaError, TableMismatch
 from hoodie.table.handle import Table
 from hoodie.timeline.tokens import FINGERPRINT_KEY, TOKEN_KEY
 from tests.golden.test_older_versions import batch, rows
 from tests.support.faults import Faults, InjectedFault, injected
-from tests.support.later_tables import writable
 from tests.support.tiers import full_but
 from tests.unit.write.support import listing
 
@@ -77,21 +76,18 @@ def test_it_is_off(older: Callable[[str], str]) -> None:
 
 
 def test_a_table_is_never_downgraded(logs: str) -> None:
-    with writable():
-        service_api.upgrade_table(logs, "9")
-        for asked in ({ASKED: 6}, {ASKED: 8}, {**AUTO, ASKED: 8}):
-            with pytest.raises(TableMismatch, match=r"the table has '9'.*, or downgrade the table: hoodie "):
-                hoodie.write_table(batch(range(1), 3), logs, options=asked)
-        assert hoodie.write_table(batch(range(1), 3), logs, options=AUTO).warnings == []
-        assert version(logs) == 9
+    service_api.upgrade_table(logs, "9")
+    for asked in ({ASKED: 6}, {ASKED: 8}, {**AUTO, ASKED: 8}):
+        with pytest.raises(TableMismatch, match=r"the table has '9'.*, or downgrade the table: hoodie "):
+            hoodie.write_table(batch(range(1), 3), logs, options=asked)
+    assert hoodie.write_table(batch(range(1), 3), logs, options=AUTO).warnings == []
+    assert version(logs) == 9
 
 
 def test_a_version_that_is_not_written(logs: str) -> None:
     before = listing(Path(logs))
-    with pytest.raises(UnsupportedVersion, match="would have table version 9"):
-        hoodie.write_table(batch(range(1), 3), logs, options={**AUTO, ASKED: 9})
-    with pytest.raises(TableMismatch, match="tables of version 9 are read and not written here"):
-        hoodie.write_table(batch(range(1), 3), logs, options={ASKED: 9})
+    with pytest.raises(TableMismatch, match="tables of version 7 are read and not written here"):
+        hoodie.write_table(batch(range(1), 3), logs, options={ASKED: 7})
     with pytest.raises(ConfigError, match="to is '7'; use one of 6, 8, 9"):
         hoodie.write_table(batch(range(1), 3), logs, options={**AUTO, ASKED: 7})
     assert listing(Path(logs)) == before
@@ -109,26 +105,23 @@ OPERATIONS = {
 def test_operations_after_it(logs: str, operation: str, to: int) -> None:
     expected = rows(logs)
     given, new, gone = OPERATIONS[operation]
-    with writable():
-        hoodie.write_table(batch(given, 3), logs, operation=operation, options={**AUTO, ASKED: to})
-        left = {key: row for key, row in expected.items() if key not in gone}
-        assert rows(logs) == left | new
-        assert version(logs) == to
+    hoodie.write_table(batch(given, 3), logs, operation=operation, options={**AUTO, ASKED: to})
+    left = {key: row for key, row in expected.items() if key not in gone}
+    assert rows(logs) == left | new
+    assert version(logs) == to
 
 
 def test_statements(logs: str) -> None:
     expected = rows(logs)
-    with writable():
-        hoodie.sql("UPDATE t SET v = 'x' WHERE id = 'k0'", tables={"t": logs}, options={**AUTO, ASKED: 9})
-        assert rows(logs) == expected | {"k0": (1, "x")}
-        assert version(logs) == 9
+    hoodie.sql("UPDATE t SET v = 'x' WHERE id = 'k0'", tables={"t": logs}, options={**AUTO, ASKED: 9})
+    assert rows(logs) == expected | {"k0": (1, "x")}
+    assert version(logs) == 9
 
 
 def test_a_write_that_is_done_upgrades_nothing(logs: str) -> None:
     token = {TOKEN_KEY: "dag/task/1", FINGERPRINT_KEY: "f"}
     first = hoodie.write_table(batch(range(1), 3), logs, extra_metadata=token)
-    with writable():
-        again = hoodie.write_table(batch(range(1), 3), logs, extra_metadata=token, options={**AUTO, ASKED: 9})
+    again = hoodie.write_table(batch(range(1), 3), logs, extra_metadata=token, options={**AUTO, ASKED: 9})
     assert (again.status, again.instant) == ("already_committed", first.instant)
     assert version(logs) == 6
 
@@ -144,17 +137,17 @@ def test_a_write_that_is_refused_upgrades_nothing(older: Callable[[str], str]) -
 
 
 def test_services_leave_the_version(logs: str) -> None:
-    with writable():
-        hoodie.compact_table(logs, options={**AUTO, ASKED: 9, "hoodie.compact.inline.max.delta.commits": 1})
-        assert version(logs) == 6
+    hoodie.compact_table(logs, options={**AUTO, ASKED: 9, "hoodie.compact.inline.max.delta.commits": 1})
+    assert version(logs) == 6
 
 
 def test_new_tables(tmp_path: Path) -> None:
     path = str(tmp_path / "new")
-    with writable():
-        assert hoodie.write_table(batch(range(4), 1), path, options={**NEW, **AUTO, ASKED: 9}).warnings == []
-        assert version(path) == 9
-    with pytest.raises(ConfigError, match=r"hoodie.write.table.version=5: .*no longer made. Give 6, or"):
+    assert hoodie.write_table(batch(range(4), 1), path, options={**NEW, **AUTO, ASKED: 9}).warnings == []
+    assert version(path) == 9
+    with pytest.raises(
+        ConfigError, match=r"hoodie.write.table.version=5: .*no longer made. Give 6 or 8 or 9, or"
+    ):
         hoodie.write_table(batch(range(4), 1), str(tmp_path / "t"), options={**NEW, ASKED: 5})
 
 
@@ -181,14 +174,13 @@ def test_a_kill_between_upgrade_and_write(older: Callable[[str], str], tmp_path:
 def test_rows_of_the_upgrade_are_no_rows_of_the_write(logs: str) -> None:
     """The compaction of the upgrade is a commit of its own, without the write's token."""
     token = {TOKEN_KEY: "dag/task/1", FINGERPRINT_KEY: "f"}
-    with writable():
-        done = hoodie.write_table(
-            pa.table(batch(range(1), 3)), logs, extra_metadata=token, options={**AUTO, ASKED: 9}
-        )
-        timeline = Table.open(logs).timeline
-        found = [
-            item.time
-            for item in timeline.commits()
-            if timeline.commit(item, Table.open(logs).storage).extra_metadata.get(TOKEN_KEY)
-        ]
+    done = hoodie.write_table(
+        pa.table(batch(range(1), 3)), logs, extra_metadata=token, options={**AUTO, ASKED: 9}
+    )
+    timeline = Table.open(logs).timeline
+    found = [
+        item.time
+        for item in timeline.commits()
+        if timeline.commit(item, Table.open(logs).storage).extra_metadata.get(TOKEN_KEY)
+    ]
     assert found == [done.instant]

@@ -26,7 +26,6 @@ from hoodie.table.hash_ring import Rings
 from hoodie.table.properties import INITIAL_VERSION
 from hoodie.write.operation import Operation, WriteRequest
 from tests.support.at_once import OPTIMISTIC
-from tests.support.later_tables import writable
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
 from tests.unit.write.test_bucket_index import BUCKET, TYPE, TYPES, forget
@@ -150,11 +149,10 @@ def test_only_keys_of_two_buckets_are_looked_up(
         patch.setattr(KeySearch, "look", pytest.fail)
         put(table, keyed(keys), layout)
         put(table, keyed(keys, 2), layout)
-        with writable():
-            put(later, keyed(ODD), layout, **{"hoodie.write.table.version": 9})
-            put(later, keyed(ODD, 2), layout)
-            assert_by(later, layout, HashRule.SINCE_1, places(later))
-            assert_same_rows(hoodie.read_table(str(later)), keyed(ODD, 2))
+        put(later, keyed(ODD), layout, **{"hoodie.write.table.version": 9})
+        put(later, keyed(ODD, 2), layout)
+        assert_by(later, layout, HashRule.SINCE_1, places(later))
+        assert_same_rows(hoodie.read_table(str(later)), keyed(ODD, 2))
     assert_same_rows(hoodie.read_table(str(table)), keyed(keys, 2))
 
 
@@ -163,13 +161,12 @@ def test_keys_stay_when_the_version_changes(tmp_path: Path, layout: str) -> None
     table = tmp_path / "t"
     put(table, keyed(ODD[:10]), layout)
     first = places(table)
-    with writable():
-        service_api.upgrade_table(str(table), "9")
-        assert Table.open(str(table)).properties[INITIAL_VERSION] == "6"
-        put(table, keyed(ODD[:20], 2), layout)
-        second = places(table)
-        assert_by(table, layout, HashRule.SINCE_1, kept(first, second))
-        service_api.downgrade_table(str(table), "6")
+    service_api.upgrade_table(str(table), "9")
+    assert Table.open(str(table)).properties[INITIAL_VERSION] == "6"
+    put(table, keyed(ODD[:20], 2), layout)
+    second = places(table)
+    assert_by(table, layout, HashRule.SINCE_1, kept(first, second))
+    service_api.downgrade_table(str(table), "6")
     put(table, keyed(ODD, 3), layout)
     assert_by(table, layout, HashRule.BEFORE_1, kept(second, places(table)))
     assert_same_rows(hoodie.read_table(str(table)), keyed(ODD, 3))
@@ -180,17 +177,16 @@ def test_writers_that_do_not_block_each_other_find_stored_keys(tmp_path: Path) -
     table = tmp_path / "t"
     put(table, keyed(ODD[:10]), "merge_on_read")
     first = places(table)
-    with writable():
-        service_api.upgrade_table(str(table), "9")
-        mode = {**OPTIMISTIC, "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}
-        engine, incoming = Held(), keyed(ODD, 3)
-        frame = engine.frame(Stream(incoming.schema, (lambda: iter(incoming.to_batches()),)))
-        request = WriteRequest(str(table), Operation.UPSERT, {**BUCKET, **LAYOUTS["merge_on_read"], **mode})
-        other = partial(put, table, keyed(ODD, 2), "merge_on_read", **mode)
-        pipeline.write(engine, frame, request, Faster(other))
-        assert len(hoodie.instants(str(table))) == 3
-        assert_by(table, "merge_on_read", HashRule.SINCE_1, kept(first, places(table)))
-        assert_same_rows(hoodie.read_table(str(table)), keyed(ODD, 3))
+    service_api.upgrade_table(str(table), "9")
+    mode = {**OPTIMISTIC, "hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}
+    engine, incoming = Held(), keyed(ODD, 3)
+    frame = engine.frame(Stream(incoming.schema, (lambda: iter(incoming.to_batches()),)))
+    request = WriteRequest(str(table), Operation.UPSERT, {**BUCKET, **LAYOUTS["merge_on_read"], **mode})
+    other = partial(put, table, keyed(ODD, 2), "merge_on_read", **mode)
+    pipeline.write(engine, frame, request, Faster(other))
+    assert len(hoodie.instants(str(table))) == 3
+    assert_by(table, "merge_on_read", HashRule.SINCE_1, kept(first, places(table)))
+    assert_same_rows(hoodie.read_table(str(table)), keyed(ODD, 3))
 
 
 def test_a_table_that_was_of_version_9_before_is_looked_into_after_its_upgrade(tmp_path: Path) -> None:
@@ -199,10 +195,9 @@ def test_a_table_that_was_of_version_9_before_is_looked_into_after_its_upgrade(t
     put(table, keyed(ODD[:10]), "copy_on_write")
     with (table / ".hoodie" / "hoodie.properties").open("a") as file:
         file.write(f"{INITIAL_VERSION}=9\n")
-    with writable():
-        service_api.upgrade_table(str(table), "9")
-        put(table, keyed(ODD, 2), "copy_on_write")
-        assert places(table).keys() == {*ODD}
+    service_api.upgrade_table(str(table), "9")
+    put(table, keyed(ODD, 2), "copy_on_write")
+    assert places(table).keys() == {*ODD}
 
 
 def test_buckets_of_either_are_split_and_merged(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from hoodie.config import versions
 from hoodie.config.versions import LayoutVersion
-from hoodie.errors import ConfigError, TableBusy, TableError, UnsupportedVersion
+from hoodie.errors import ConfigError, TableBusy, TableError
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.merge import MERGERS
 from hoodie.merge.settings import PAYLOAD_CLASS
@@ -16,7 +16,7 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.services.upgrade.older import COMPLETE_SINCE, missing_properties
 from hoodie.services.upgrade.rules import applied, changed, merges_otherwise
 from hoodie.storage import FileInfo
-from hoodie.table.features import Feature, check_features
+from hoodie.table.features import Feature, check_features, features
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties, TableType
 from hoodie.table.view import FileSlice, file_slices
 from hoodie.timeline.active import Timeline
@@ -46,18 +46,6 @@ class Work:
     num_archived: int = 0
     properties: dict[str, str | None] = field(default_factory=dict)
     reason: str = ""
-
-
-def check_version(target: ServiceTable, to: int) -> None:
-    """Raises UnsupportedVersion for one that is not written here."""
-    if not versions.is_writable(to):
-        raise UnsupportedVersion(
-            f"{target.base_path} would have table version {to}, which is read here and not written yet: "
-            f"upgrade it with Apache Hudi (call upgrade_table(table => '{target.props.name}', to_version => "
-            f"'{versions.VERSIONS[to].name}'))",
-            path=target.base_path,
-            version=to,
-        )
 
 
 def plan(target: ServiceTable, to: int, work: Work) -> None:
@@ -108,13 +96,15 @@ def changed_properties(target: ServiceTable, to: int) -> dict[str, str | None]:
     missing = missing_properties(target) if props.version < COMPLETE_SINCE else {}
     named = target.config[PAYLOAD_CLASS]
     changes = changed(props.texts, to, MERGERS.name(named) if named else None, missing)
-    check_features(
-        TableProperties(applied(props.texts, changes)),
-        "change",
-        f"handled in version {to}",
-        Feature.OTHER_MERGING,
-        Feature.OTHER_KEYS,
-    )
+    later = features(TableProperties(applied(props.texts, changes)))
+    for feature in (Feature.OTHER_MERGING, Feature.OTHER_KEYS):
+        if feature in later:
+            raise ConfigError(
+                f"table {props.name!r} would have {later[feature]} in version {to}, which has nothing of the "
+                f"kind here; leave it at version {props.version}, or write its rows to a new table",
+                table=props.name,
+                version=to,
+            )
     return changes
 
 

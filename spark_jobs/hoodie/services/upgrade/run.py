@@ -38,7 +38,6 @@ from hoodie.services.upgrade.plan import (
     changed_properties,
     changes_layout,
     check_no_later_logs,
-    check_version,
     is_plan,
     is_to_six,
     lost_indexes,
@@ -106,7 +105,6 @@ def _change(request: VersionRequest, done: str, moves: Callable[[int, int], bool
     request = replace(request, options=_own_options(request))
     target = ServiceTable.open(request.table, request.options)
     work = Work(target.props.version)
-    check_version(target, to)
     if not moves(work.former, to):
         work.reason = f"the table has version {work.former}"
         if not request.dry_run:

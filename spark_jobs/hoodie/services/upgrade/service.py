@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from hoodie.config import versions
+from hoodie.config.versions import LayoutVersion
 from hoodie.engine import Engine
 from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request, asked, local_engine
@@ -45,7 +47,8 @@ def version_text(result: dict[str, Any]) -> str:
         merged = "all logs are merged into base files first" if planned else "all logs were merged"
         lines.append(f"  {merged}: {_files(result, 'merged')}")
     if result["drops_history"]:
-        lines.append(f"  earlier states of the table can't be read afterwards: {_files(result, 'deleted')}")
+        lost = f"{_files(result, 'deleted')} {'are' if planned else 'were'} deleted"
+        lines.append(f"  earlier states of the table can't be read afterwards: {lost}")
     lines += _indexes(result)
     if result["num_instants"]:
         lines.append(
@@ -75,7 +78,9 @@ def _indexes(result: dict[str, Any]) -> list[str]:
             f"  make the others again: hoodie index create --table {result['base_path']} --indexes "
             f"{','.join(again)}"
         )
-    if lost:
+    if lost and versions.is_of_layout(result["to_version"], LayoutVersion.ONE):
+        lines.append(f"  version {result['to_version']} does not have: {', '.join(lost)}")
+    elif lost:
         lines.append(f"  not made again here: {', '.join(lost)}; Apache Hudi 1.x does by CREATE INDEX")
     return lines
 

@@ -25,7 +25,12 @@ from hoodie.metadata.index_definitions import IndexDefinition, forget_indexes, i
 from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
-from hoodie.metadata.settings import COMPACT_AFTER, METADATA_ENABLE
+from hoodie.metadata.settings import (
+    COMPACT_AFTER,
+    EXPRESSION_INDEX_COLUMN,
+    METADATA_ENABLE,
+    SECONDARY_INDEX_COLUMN,
+)
 from hoodie.metadata.state import begun_indexes, check_under_way, forget_plans, indexes_under_way
 from hoodie.metadata.table import DEFINED, MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
@@ -227,7 +232,8 @@ class MetadataTableUpdate(MetadataTableParticipant):
         wanted = to_make(table, self._config) if self._asked or new else []
         if wanted:
             make_partitions(table, self._config, wanted, self._progress)
-        self._define(table)
+        if self._config[SECONDARY_INDEX_COLUMN] or self._config[EXPRESSION_INDEX_COLUMN]:
+            self._define(table)
 
     def _define(self, table: Table) -> None:
         """Make the indexes of columns that the settings ask for and that can be kept."""

@@ -43,7 +43,13 @@ from hoodie.write.participants.metadata.column_stats import (
     merged_ranges,
     types_of,
 )
-from hoodie.write.participants.metadata.footers import BaseFooter, Files
+from hoodie.write.participants.metadata.footers import (
+    BaseFooter,
+    DataFile,
+    Files,
+    footers,
+    is_base,
+)
 from hoodie.write.participants.metadata.record_index import is_compacted
 
 #: after all times of completion
@@ -73,6 +79,7 @@ class PartitionStatsPartition(MetadataPartition):
 
     def of_base_files(self, making: Making, files: Sequence[BaseFooter]) -> Records:
         """None: they are joined with those of the other files, afterwards."""
+        _note_empty(making, files)
         for item in base_ranges(making, files):
             making.ranges[item.partition, item.name] = tuple(item.ranges)
         return partition_records({}, {}, form_of(making))
@@ -157,7 +164,12 @@ def _joined(making: Making, slices: Mapping[str, Sequence[FileSlice]]) -> Record
         for path, found in slices.items()
         if found
     }
-    stored = _stored(making, columns, [file for some in files.values() for file in some])
+    every = [file for some in files.values() for file in some]
+    stored = _stored(making, columns, every)
+    there = {file for file, _ in stored}.union(making.ranges)
+    lacking = (DataFile(*file) for file in every if file not in there and is_base(file[1]))
+    for some_footers in footers(making.data.storage, making.data.base_path, lacking):
+        _note_empty(making, some_footers)
     ranges = dict[str, dict[str, ColumnRange]]()
     try:
         for path, some in files.items():
@@ -167,10 +179,17 @@ def _joined(making: Making, slices: Mapping[str, Sequence[FileSlice]]) -> Record
                 for one in _ranges(file, making.ranges.get(file), stored, types)
                 if one.column in types
             )
-        gone = deleted_partitions([path for path in slices if path not in files], columns, form)
+        gone = deleted_partitions([path for path in slices if not ranges.get(path)], columns, form)
         return replace(partition_records(ranges, types, form), deletes=gone.deletes)
     except Unbounded as error:
         raise CannotFollow(Partition.PARTITION_STATS, error.message) from None
+
+
+def _note_empty(making: Making, files: Sequence[BaseFooter]) -> None:
+    """Files without rows have no statistics, and no part in those of their partition."""
+    for item in files:
+        if not item.metadata.num_rows:
+            making.ranges[item.file.partition, item.file.name] = ()
 
 
 def files_of_slice(item: FileSlice) -> list[File]:
