@@ -138,25 +138,28 @@ def _committed(
         begun = Transaction(table, plan.config, plan.timeline_utc, plan.action, progress, extra=extra)
         begun.on_publish(hooks.announcer(plan.config))
         transactions.append(begun)
-        with attempts.conflicts(plan, table), begun as transaction:
+        with (
+            attempts.conflicts(plan, table),
+            begun as transaction,
+            contextlib.suppress(PlanOutdated),
+        ):
             if plan.new_properties is None and early and not plan.optimistic:
-                transaction.take()
+                _take(transaction, plan)
                 if done := guard.done():
                     return done
                 if plan.outdated(table) or behind:
                     table.read_properties()
                     plan = resolve(table, guard.request, schema)
-            with contextlib.suppress(PlanOutdated):
-                metadata, profile = _attempt(staged, plan, transaction, progress)
-                seconds = time.monotonic() - started
-                *others, event = (event for each in transactions for event in each.events)
-                warnings = [*profile.warnings, *guard.record(event.instant, metadata)]
-                return _Committed(
-                    result=result.committed(plan, transactions, metadata, warnings, seconds),
-                    events=[*others, replace(event, seconds=seconds)],
-                    config=plan.config,
-                )
-        table.reopen()
+            metadata, profile = _attempt(staged, plan, transaction, progress)
+            seconds = time.monotonic() - started
+            *others, event = (event for each in transactions for event in each.events)
+            warnings = [*profile.warnings, *guard.record(event.instant, metadata)]
+            return _Committed(
+                result=result.committed(plan, transactions, metadata, warnings, seconds),
+                events=[*others, replace(event, seconds=seconds)],
+                config=plan.config,
+            )
+        table.reopen(moved=True)
     raise CommitConflict(
         f"writers that do not announce themselves committed to {table.base_path} during {_ATTEMPTS} "
         "attempts; run this write alone",
@@ -182,7 +185,7 @@ def _upgraded(engine: Engine, frame: Frame, table: Table, config: Config, guard:
         progress=guard.progress,
     )
     done = upgrade(asked)
-    table.reopen()
+    table.reopen(moved=True)
     warnings = [f"the table was upgraded from version {done.from_version} to {to} first", *done.warnings]
     if done.rolled_back:
         warnings.append(f"failed writes were rolled back for that: {', '.join(done.rolled_back)}")
@@ -197,6 +200,16 @@ def _upgrades_to(table: Table, config: Config) -> int | None:
         if table.properties.version < config[TABLE_VERSION]:
             return config[TABLE_VERSION]
     return None
+
+
+def _take(transaction: Transaction, plan: WritePlan) -> None:
+    """Raises PlanOutdated where the instants lie in another layout by now, so that the plan is of no use."""
+    try:
+        transaction.take()
+    except CommitConflict:
+        if transaction.table.timeline.layout is plan.timeline.layout:
+            raise
+        raise PlanOutdated from None
 
 
 def _attempt(
@@ -227,7 +240,7 @@ def _attempt(
         keep_within_limit(rows)
         plan.create_table(table)
         known = len(transaction.rolled_back)
-        transaction.take()
+        _take(transaction, plan)
         undone = len(transaction.rolled_back) > known
         if plan.outdated(table) or (undone and index_participants(plan.config, table)):
             raise PlanOutdated

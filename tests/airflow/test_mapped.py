@@ -66,9 +66,9 @@ SOURCE = """
         by_source.expand(source=["/in/1.csv"])
 
         with TaskGroup("services"):
-            for kind in (CompactionOperator, ClusteringOperator, CleanOperator, ArchiveOperator,
-                         MaintenanceOperator, BackfillMaintenanceOperator, PartitionTTLOperator,
-                         SavepointOperator):
+            for kind in (CompactionOperator, LogCompactionOperator, ClusteringOperator, CleanOperator,
+                         ArchiveOperator, MaintenanceOperator, BackfillMaintenanceOperator,
+                         PartitionTTLOperator, SavepointOperator):
                 submit = {{}} if kind is SavepointOperator else SUBMIT
                 kind.partial(task_id=kind.__name__, **submit).expand(table=[A])
             IndexOperator.partial(task_id="IndexOperator", table=A, **SUBMIT).expand(mode=["show"])

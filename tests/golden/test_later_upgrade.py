@@ -315,16 +315,26 @@ def test_a_writer_at_work_is_in_the_way(older: Callable[[str], str], options: di
     assert Table.open(path).properties.version == 9
 
 
-def test_a_writer_that_began_before_is_refused_or_goes_on(older: Callable[[str], str]) -> None:
-    """With its handle of the table from before the upgrade."""
+@pytest.mark.parametrize("waits", ["0", "600000"], ids=["no wait", "waits"])
+def test_a_writer_that_has_planned_plans_again(
+    older: Callable[[str], str], waits: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The table is upgraded right before the writer takes it."""
     path = older("cow_nonpart")
+    rows = api.read_table(path, meta=False)
+    take, versions = Transaction.take, [9]
+
+    def late(self: Transaction) -> None:
+        if versions:
+            change(path, versions.pop())
+        take(self)
+
+    monkeypatch.setattr(Transaction, "take", late)
+    options = {"hoodie.write.wait.for.writer.ms": waits}
+    written = api.write_table(rows.slice(0, 1), path, options=options)
     table = Table.open(path)
-    rows = table.timeline.commits()
-    change(path, 9)
-    with Transaction(table, Config.of(NO_WAIT), utc=False) as writer:
-        writer.begin()
-        assert table.store.folder.endswith("timeline")
-    assert Table.open(path).timeline.commits() == rows
+    assert (table.properties.version, table.timeline.commits()[-1].time) == (9, written.instant)
+    assert api.read_table(path, meta=False).num_rows == rows.num_rows
 
 
 @pytest.mark.parametrize("bounds", full_but({"9 6"}, ["6 9", "9 6"]))

@@ -153,22 +153,29 @@ class Table:
         if self._timeline is not None and self._timeline.layout is not self.layout:
             self.refresh()
 
-    def reopen(self) -> None:
-        """Forget properties and timeline: they are read again when they are asked for."""
-        self._properties = None
-        if self._timeline is not None:
-            if not self._timeline.instants:  # its properties say where they will lie
+    def reopen(self, *, moved: bool = False) -> None:
+        """Forget properties and timeline: they are read again when they are asked for. Raises as `refresh`,
+        but not where the instants may have been `moved`: by this process, or before what comes next.
+        """
+        former, self._properties = self._timeline, None
+        if former is not None:
+            if not former.instants:  # its properties say where they will lie
                 with contextlib.suppress(TableNotFound):
                     self.read_properties()
             self._list()
+            if not moved:
+                self._check_not_moved(former)
 
     def refresh(self) -> Timeline:
         """The timeline as it is now. Raises CommitConflict in a handle that writes where another process has
         moved the instants to the layout of another version.
         """
-        former = self._timeline
-        timeline = self._list()
-        if self._writes and former and former.instants and former.layout is not timeline.layout:
+        former, timeline = self._timeline, self._list()
+        self._check_not_moved(former)
+        return timeline
+
+    def _check_not_moved(self, former: Timeline | None) -> None:
+        if self._writes and former and former.instants and former.layout is not self.timeline.layout:
             version = self.properties.version
             raise CommitConflict(
                 f"another process changed the table version of {self.base_path} to {version}: nothing of "
@@ -176,7 +183,6 @@ class Table:
                 path=self.base_path,
                 version=version,
             )
-        return timeline
 
     def _list(self) -> Timeline:
         empty = ONE if self._properties is None else self.layout

@@ -58,7 +58,7 @@ def settle(table: Table) -> None:
     table.read_properties()
     _remove(table, TWO if table.layout is ONE else ONE)
     table.storage.delete_many([_marker(table.base_path)])
-    table.reopen()
+    table.reopen(moved=True)
 
 
 def _copy_archive(table: Table, other: Layout, changes: Mapping[str, str | None]) -> int:

@@ -144,12 +144,12 @@ class WritePlan:
         A compaction scheduled since then counts too: logs go to the slice that it began. The timeline is the
         one that was listed last. Beside other writers, commits are looked at later (concurrency).
         """
+        if table.timeline.layout is not self.timeline.layout:  # files have other names there
+            return True
         if not self.optimistic and self._overtaken(table):
             return True
         if self.new_properties is None:
             return False
-        if table.timeline.layout is not self.timeline.layout:  # log files have other names there
-            return True
         found = table.read_properties()
         return any(found.get(name) != text for name, text in self.new_properties.items())
 

@@ -75,7 +75,7 @@ class TokenGuard:
             except FileNotFoundError:
                 if not left:
                     raise
-                self._table.reopen()
+                self._table.reopen(moved=True)
         raise AssertionError("unreachable")
 
     def record(self, instant: Instant, metadata: CommitMetadata) -> list[str]:

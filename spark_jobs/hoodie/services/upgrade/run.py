@@ -178,7 +178,7 @@ def _prepare(target: ServiceTable, request: VersionRequest, work: Work) -> None:
         _compact(target, request, work)
     if work.drops_history:
         _clean(target, request, work)
-    target.table.reopen()
+    target.table.reopen(moved=True)
 
 
 def _compact(target: ServiceTable, request: VersionRequest, work: Work) -> None:
@@ -221,7 +221,7 @@ def _run(target: ServiceTable, request: VersionRequest, to: int, work: Work) -> 
     table = target.table
     with target.transaction(request.progress) as transaction:
         transaction.claim(alone=True)
-        table.reopen()
+        table.reopen(moved=True)
         if target.props.version != work.former:
             raise TableBusy(
                 f"another process changed {target.base_path} to version {target.props.version} meanwhile; "
@@ -248,7 +248,7 @@ def _run(target: ServiceTable, request: VersionRequest, to: int, work: Work) -> 
                 work.num_instants, work.num_archived = change_layout(table, changes)
             else:
                 properties.update(table.storage, table.base_path, changes)
-            table.reopen()
+            table.reopen(moved=True)
         work.properties = changes
 
 
