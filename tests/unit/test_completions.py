@@ -24,12 +24,12 @@ from hoodie.table.handle import Table
 from hoodie.table.heartbeat import heartbeat_folder
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata
 from hoodie.timeline.store import begin_instant
-from hoodie.timeline.time import InstantTime
+from hoodie.timeline.time import REQUESTED, InstantTime
 from tests.support.later_tables import new_tables_of
 from tests.support.metadata import disagreements
 from tests.support.objects import SCHEME, Objects, stored
@@ -207,6 +207,33 @@ def test_agreements_of_killed_processes_go_with_the_archived_instants(path: str)
     assert times[1] not in {item.time for item in metadata.timeline}
     for table in (Table.open(path), metadata):
         assert agreed(table) == {f"{times[-1]}.rollback": times[-1]}
+
+
+def test_no_clean_or_rollback_stays_before_an_archived_commit(path: str, version: int) -> None:
+    """Apache Hudi 1.x looks for times of completion in the archive only before the first instant of the
+    timeline: of a commit after that, it would take log files for those of the newest slice.
+    """
+    if version == 6:
+        pytest.skip("its slices are not found by times of completion")
+    options = {**OPTIONS, "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    for number in range(9):
+        if number in (1, 5):
+
+            def die() -> None:
+                raise Killed
+
+            meet(META + r"\.commit", die)
+            with pytest.raises(Killed):
+                upsert(path, 20 + number)
+        upsert(path, number)
+        hoodie.clean_table(path, options=options)
+    assert hoodie.archive_table(path, options=options).archived
+    archive(WrittenTable(Table.open(path)), MaintenancePolicy(keep_least=2, keep_most=3))
+    for table in (Table.open(path), Table.open(f"{path}/.hoodie/metadata")):
+        gone = [item.time for item in table.archive.instants() if item.comparable_action in COMMIT_ACTIONS]
+        assert gone
+        assert not [str(item) for item in table.timeline if item.is_before(REQUESTED.last(gone))]
+    check(path, *range(9))
 
 
 def _ends(time: InstantTime) -> dict[Action, Metadata]:

@@ -178,15 +178,18 @@ def _chosen(table: WrittenTable, timeline: Timeline, upkeep: MaintenancePolicy) 
     data = table.data_timeline()
     needed = [instant.time for instant in (*data.commits()[:1], *data.pending()[:1])]
     bound = REQUESTED.first(needed)
-    for action in (Action.CLEAN, Action.ROLLBACK):
-        done = timeline.filter((action,), completed=True)
-        if len(done) > upkeep.keep_most:
-            yield from timeline.before(bound, done[: -upkeep.keep_least])
     commits = timeline.commits()
     held = [instant.time for instant in timeline.pending()[:1]]
     held += [last_compaction(table.timeline) or NO_TIME, *needed]
-    if len(commits) > upkeep.keep_most:
-        yield from timeline.before(REQUESTED.first(held), commits[: -upkeep.keep_least])
+    chosen = commits[: -upkeep.keep_least] if len(commits) > upkeep.keep_most else []
+    chosen = timeline.before(REQUESTED.first(held), chosen)
+    for action in (Action.CLEAN, Action.ROLLBACK):
+        done = timeline.filter((action,), completed=True)
+        if timeline.layout.has_completion_time:  # see hoodie.services.archive.policy
+            yield from timeline.before(chosen[-1].time, done) if chosen else ()
+        elif len(done) > upkeep.keep_most:
+            yield from timeline.before(bound, done[: -upkeep.keep_least])
+    yield from chosen
 
 
 _OPERATION = "COMPACT"

@@ -65,7 +65,7 @@ def choose(timeline: Timeline, config: Config, facts: Facts) -> Choice:
     """The completed instants that may be archived now."""
     least, most = limits(timeline, config, facts.earliest)
     commits, held = _commits(timeline, config, facts, least, most)
-    chosen = [*_apart(timeline, facts, least, most), *commits]
+    chosen = [*_apart(timeline, facts, least, most, commits), *commits]
     bound = facts.metadata_compaction
     if bound is not None:
         hold = Hold(bound, _METADATA_TABLE if bound else _NO_METADATA_COMPACTION)
@@ -140,10 +140,18 @@ def _commits(
     return chosen, held
 
 
-def _apart(timeline: Timeline, facts: Facts, least: int, most: int) -> Iterator[Instant]:
+def _apart(
+    timeline: Timeline, facts: Facts, least: int, most: int, commits: Sequence[Instant]
+) -> Iterator[Instant]:
+    """In layout two, as in Apache Hudi 1.x, those before the newest of the `commits` that are archived: its
+    readers look for times of completion in the archive only before the first instant of the timeline. A log
+    file of an archived commit after it would count as one of the newest slice.
+    """
     for action in _APART:
         done = timeline.filter([action], completed=True)
         excess = len(done) - least if len(done) > most else 0
+        if timeline.layout.has_completion_time:
+            excess = len(timeline.before(commits[-1].time, done)) if commits else 0
         yield from done[: max(excess, _begun(done, facts))]
 
 
