@@ -198,5 +198,6 @@ def test_nothing_outside_a_malicious_table_is_touched(
 ) -> None:
     found = harmless(lakes(kind), tmp_path, name, KINDS[kind][name], EVERY)
     if not any(word in name for word in ROWS):
-        other = other_answers(found, healthy(kind))
+        done = {action: outcome for action, outcome in healthy(kind).items() if not outcome.refused}
+        other = other_answers(found, done)
         assert not other, f"{name}: other rows: {other}"
