@@ -119,7 +119,7 @@ class LsmArchive(WrittenArchive):
         """Of the files of layer 0: a run deletes the instants from the timeline before it merges files."""
         files = self._lengths()
         names = [name for name in files if _layer(name) == 0]
-        return frozenset(item for name in names for item in self._ask(name, files[name], _instants_of))
+        return frozenset(item for name in names for item in self._known(name, files[name], _instants_of))
 
     def append(
         self, states: Iterable[ArchivedState], batch: int, attempts: int | None = None
@@ -146,7 +146,7 @@ class LsmArchive(WrittenArchive):
         while (due := self._due(self._lengths())) is not None:
             layer, names = due
             files = dict(self._lengths())
-            tables = [self._ask(name, files[name], _whole) for name in names]
+            tables = [self._known(name, files[name], _whole) for name in names]
             bounds = [name.split("_")[:2] for name in names]
             made = f"{min(low for low, _ in bounds)}_{max(high for _, high in bounds)}_{layer + 1}.parquet"
             for name in names:
@@ -273,13 +273,22 @@ class LsmArchive(WrittenArchive):
             except FileNotFoundError as error:
                 now = self._lengths()
                 if now == files:
-                    raise TableError(
-                        f"the archived timeline in {self.folder} lacks a file that its manifest names "
-                        f"({error}); restore it from a copy. Rows are not affected, only the history of the "
-                        "table",
-                        path=self.folder,
-                    ) from None
+                    raise self._lacking(error) from None
                 files = now
+
+    def _known(self, name: str, length: int, question: Callable[[_File], _Answer]) -> _Answer:
+        """For the archiver, beside which no other one merges files."""
+        try:
+            return self._ask(name, length, question)
+        except FileNotFoundError as error:
+            raise self._lacking(error) from None
+
+    def _lacking(self, error: FileNotFoundError) -> TableError:
+        return TableError(
+            f"the archived timeline in {self.folder} lacks a file that its manifest names ({error}); restore "
+            "it from a copy. Rows are not affected, only the history of the table",
+            path=self.folder,
+        )
 
     def _ask(self, name: str, length: int, question: Callable[[_File], _Answer]) -> _Answer:
         path = f"{self.folder}/{name}"
