@@ -84,10 +84,8 @@ def _write(operation: str) -> Action:
     return _after(lambda lake, path: hoodie.write_table(WRITTEN[lake.kind], path, operation=operation))
 
 
-MERGE = "MERGE INTO t USING s ON t.id = s.id WHEN MATCHED THEN DELETE"
 WRITES: dict[str, Action] = {
     **{name: _write(name) for name in ("upsert", "delete", "bulk_insert", "insert_overwrite_table")},
-    "merge": _after(lambda lake, path: hoodie.sql(MERGE, tables={"t": path, "s": WRITTEN[lake.kind]})),
     "clean": _after(lambda _, path: hoodie.clean_table(path, options=SERVICES)),
     "archive": _after(lambda _, path: hoodie.archive_table(path, options=SERVICES)),
     "rollback": _after(lambda lake, path: hoodie.rollback_table(path, lake.last)),
