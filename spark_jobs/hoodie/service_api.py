@@ -42,8 +42,7 @@ _GIVEN = ("table", "mode", "instant", "options", "extra_metadata", "dry_run", "p
 def _rewrite(spark: Any, *given: Any) -> RewriteRequest:
     """The fields `_GIVEN` in their order; what is None is left to the request's default."""
     known = {name: value for name, value in zip(_GIVEN, given, strict=True) if value is not None}
-    known.setdefault("table", None)  # which is no path
-    return RewriteRequest(**known, engine=backend_of(spark).engine)
+    return RewriteRequest(**{"table": None, **known}, engine=backend_of(spark).engine)
 
 
 def compact_table(
