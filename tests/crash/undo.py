@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import hoodie
-from hoodie.services.clustering.run import OutdatedPlan
+from hoodie.services.planned import OutdatedPlan
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, State

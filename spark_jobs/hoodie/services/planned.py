@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from hoodie.engine import Engine
-from hoodie.errors import ConfigError, ConflictError
+from hoodie.errors import CommitConflict, ConfigError, ConflictError
 from hoodie.progress import ProgressCallback, silent
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
@@ -20,6 +20,10 @@ from hoodie.timeline.time import InstantTime
 
 #: a service's plan
 P = TypeVar("P")
+
+
+class OutdatedPlan(CommitConflict):
+    """File groups of the plan were changed after it was made. It can never be executed."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from hoodie.engine import Engine
 from hoodie.engine.task import BatchFunction
-from hoodie.errors import CommitConflict, ConfigError, HoodieError, TableError
+from hoodie.errors import ConfigError, TableError
 from hoodie.format.names import join
 from hoodie.index.hashed_values import Hashing, hash_fields
 from hoodie.progress import ProgressCallback
@@ -31,11 +31,11 @@ from hoodie.services.clustering.settings import (
 )
 from hoodie.services.clustering.split import planned, shares_of
 from hoodie.services.clustering.task import ClusterShares
-from hoodie.services.planned import DuePlan, RewriteResult, RewriteService, RewrittenPlan
+from hoodie.services.planned import DuePlan, OutdatedPlan, RewriteResult, RewriteService, RewrittenPlan
 from hoodie.services.planner.entry import PlannerEntry, Work
 from hoodie.services.request import RewriteRequest
 from hoodie.services.rewrite_slices import RewriteContext, rewrite_context, run_tasks
-from hoodie.services.rollback.run import cancel
+from hoodie.services.rollback.run import cancel_outdated
 from hoodie.services.service_table import ServiceTable
 from hoodie.table.buckets import check_no_buckets, check_no_hash_rings
 from hoodie.table.features import ROWS, check_features
@@ -187,10 +187,6 @@ def replaced_by(plan: ClusteringPlan) -> dict[str, list[str]]:
     return out
 
 
-class OutdatedPlan(CommitConflict):
-    """File groups of the plan were changed after it was made. It can never be executed."""
-
-
 def read_plan(target: ServiceTable, instant: Instant) -> tuple[RequestedReplace, ClusteringPlan]:
     """Raises TableError for a plan that is torn or lost, or that only Apache Hudi can execute, ConflictError
     for one that is gone meanwhile.
@@ -284,13 +280,8 @@ class Clustering(RewriteService[ClusteringPlan]):
         try:
             return execute(self.started(), self.target, instant, self.progress)
         except OutdatedPlan as error:
-            try:
-                cancel(self.target, instant.time, self.progress)
-            except HoodieError as why:
-                by = f"hoodie cancel --instant {instant.time}"
-                advice = f"cancel it ({by}), which failed here ({why.message})"
-            else:
-                advice = "it was cancelled, and a new one can be scheduled"
+            cancel_outdated(self.target, instant.time, error, self.progress)
+            advice = "it was cancelled, and a new one can be scheduled"
             raise OutdatedPlan(f"{error.message}: {advice}", **error.values) from None
 
 

@@ -11,7 +11,7 @@ lacks. In a slice that a compaction begins meanwhile the new log stands for noth
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -24,7 +24,7 @@ from hoodie.engine import Engine
 from hoodie.engine.packing import packed
 from hoodie.engine.task import Task
 from hoodie.errors import CommitConflict
-from hoodie.format.log_block import IS_PARTIAL, BlockType, HeaderKey
+from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import encode_data_block, is_partial
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.format.names import LogFileName
@@ -41,7 +41,7 @@ from hoodie.services.compaction.execute import (
     read_plan,
     with_logs_read,
 )
-from hoodie.services.planned import RewrittenPlan
+from hoodie.services.planned import OutdatedPlan, RewrittenPlan
 from hoodie.services.rewrite_slices import RewriteContext, rewrite_context
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
@@ -54,17 +54,13 @@ from hoodie.timeline.instant import Instant
 from hoodie.timeline.models.compaction import CompactionOperation, CompactionPlan
 from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.write.files.append import block_pieces, delete_content
-from hoodie.write.files.cdc import LogFiles, LogFormat
+from hoodie.write.files.cdc import LogFiles, LogFormat, PartialSchema
 from hoodie.write.participants.metadata.column_stats import reported_columns
 from hoodie.write.settings import CDC_ENABLED
 
 SERVICE = "log compaction"
 #: Hudi's WriteOperationType of a log compaction
 OPERATION = "LOG_COMPACT"
-
-
-class OutdatedPlan(CommitConflict):
-    """No slice of the plan is as it was: it can never be executed."""
 
 
 @dataclass(frozen=True)
@@ -131,18 +127,18 @@ class CompactLogs:
         return [replace(stat, prev_commit=str(slice_.instant)) for stat in (first, *more)]
 
     def _log_rows(self, logs: LogFiles, context: RewriteContext, part: Part) -> None:
-        for headers, rows in self._by_columns(_without_deletes(part.rows), context):
+        for some, rows in self._by_columns(_without_deletes(part.rows), context):
+            schema, headers = (some.avro_schema, some.headers) if some else (self.format.avro_schema, None)
             for piece in block_pieces(rows, self.format.block_size, context.slices.budget):
-                schema = headers.get(HeaderKey.SCHEMA, self.format.avro_schema)
                 content = encode_data_block(piece, schema, self.format.block, self.format.codec)
                 logs.append(self.format.block, content, piece, headers=headers)
 
     def _by_columns(
         self, rows: pa.Table, context: RewriteContext
-    ) -> Iterator[tuple[Mapping[int, str], pa.Table]]:
-        """The rows with all columns, then those of each set of columns, with the headers of their blocks."""
+    ) -> Iterator[tuple[PartialSchema | None, pa.Table]]:
+        """The rows with all columns, for which None stands, then those of each set of columns."""
         names, carried = context.file_schema.names, Carried.of(rows)
-        yield {}, rows.filter(pa.array(carried.whole)).select(names)
+        yield None, rows.filter(pa.array(carried.whole)).select(names)
         some = np.flatnonzero(~carried.whole)
         if not len(some):
             return
@@ -150,11 +146,11 @@ class CompactLogs:
         flags = np.stack([carried.has(name)[some] for name in names])
         sets, codes = np.unique(flags, axis=1, return_inverse=True)
         for number in range(sets.shape[1]):
-            has = [name for name, there in zip(names, sets[:, number], strict=True) if there]
+            has = tuple(name for name, there in zip(names, sets[:, number], strict=True) if there)
             schema = pa.schema([context.file_schema.field(name) for name in has])
             text = to_avro_text(schema, self.full_name, full_name=self.full_name)
             mask = pa.array(codes.reshape(-1) == number)
-            yield {HeaderKey.SCHEMA: text, IS_PARTIAL: "true"}, rows.filter(mask).select(has)
+            yield PartialSchema(has, text), rows.filter(mask).select(list(has))
 
     def _log_deletes(self, logs: LogFiles, context: RewriteContext, slice_: FileSlice, part: Part) -> None:
         merger, nothing = context.slices.merger, context.file_schema.empty_table()

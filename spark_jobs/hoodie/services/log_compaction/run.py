@@ -12,7 +12,7 @@ from collections.abc import Mapping, Set
 from dataclasses import replace
 from typing import Any
 
-from hoodie.errors import ConfigError, HoodieError
+from hoodie.errors import ConfigError
 from hoodie.format.settings import MAX_FILE_SIZE
 from hoodie.read.verify import check_undamaged
 from hoodie.services.compaction import execute as compaction
@@ -26,11 +26,11 @@ from hoodie.services.compaction.run import (
     slices_with_logs,
 )
 from hoodie.services.compaction.settings import LOG_BLOCKS, LOG_ENABLED, LOG_INLINE
-from hoodie.services.log_compaction.execute import SERVICE, OutdatedPlan, execute
-from hoodie.services.planned import DuePlan, RewrittenPlan
+from hoodie.services.log_compaction.execute import SERVICE, execute
+from hoodie.services.planned import DuePlan, OutdatedPlan, RewrittenPlan
 from hoodie.services.planner.entry import Work
 from hoodie.services.request import RewriteRequest
-from hoodie.services.rollback.run import cancel
+from hoodie.services.rollback.run import cancel_outdated
 from hoodie.services.service_table import ServiceTable
 from hoodie.storage import Storage
 from hoodie.table.bootstrap import with_source
@@ -153,12 +153,7 @@ class LogCompaction(Compaction):
         try:
             return execute(self.started(), self.target, instant, self.progress)
         except OutdatedPlan as error:
-            try:
-                cancel(self.target, instant.time, self.progress)
-            except HoodieError as why:
-                by = f"hoodie cancel --instant {instant.time}"
-                advice = f"cancel it ({by}), which failed here ({why.message})"
-                raise OutdatedPlan(f"{error.message}: {advice}", **error.values) from None
+            cancel_outdated(self.target, instant.time, error, self.progress)
             return None
 
 

@@ -7,9 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from hoodie.errors import HoodieError
 from hoodie.format.names import join
 from hoodie.progress import ProgressCallback
 from hoodie.services.cancel.service import CancelRequest
+from hoodie.services.planned import OutdatedPlan
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.rollback.eligibility import (
     Chosen,
@@ -145,6 +147,18 @@ def cancel(target: ServiceTable, time_: InstantTime, progress: ProgressCallback)
     done = _Done(choose_plan(target, target.timeline(), time_), choose_plan)
     if done.chosen.instant is not None:
         _run(target, time_, progress, done)
+
+
+def cancel_outdated(
+    target: ServiceTable, time_: InstantTime, error: OutdatedPlan, progress: ProgressCallback
+) -> None:
+    """Takes a plan off the timeline that would fail each time. Raises it with advice where that fails."""
+    try:
+        cancel(target, time_, progress)
+    except HoodieError as why:
+        by = f"hoodie cancel --instant {time_}"
+        advice = f"cancel it ({by}), which failed here ({why.message})"
+        raise OutdatedPlan(f"{error.message}: {advice}", **error.values) from None
 
 
 def _work(
