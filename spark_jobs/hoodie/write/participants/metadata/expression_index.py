@@ -23,7 +23,12 @@ from hoodie.format.names import LogFileName, join
 from hoodie.format.schema import from_avro
 from hoodie.metadata.index_definitions import V2, IndexDefinition, index_definitions
 from hoodie.metadata.partitions import Records
-from hoodie.metadata.partitions.bloom_filters import Filter, bloom_filters, filter_records
+from hoodie.metadata.partitions.bloom_filters import (
+    Filter,
+    bloom_filters,
+    deleted_filters,
+    filter_records,
+)
 from hoodie.metadata.partitions.column_ranges import ColumnRange, Unbounded, join_all
 from hoodie.metadata.partitions.column_stats import (
     ColumnStats,
@@ -206,7 +211,7 @@ class _Index:
         for start in range(0, len(files), _TOGETHER):
             some = files[start : start + _TOGETHER]
             if self.definition.kind == FILTERS:
-                yield filter_records(self.making.instant, [Filter(*file, None) for file in some])
+                yield deleted_filters(self.making.instant, some, self.making.data.layout.version)
             else:
                 yield deleted_stats(some, [self.column], self.form)
 
