@@ -48,8 +48,8 @@ _UNCERTAIN = {"lower": r"(?s)(I|[^\x00-\x7F]).*", "upper": r"(?s)(i|[^\x00-\x7F]
 
 @dataclass(frozen=True)
 class Results:
-    """`values`: of rows, null where the column is. `uppermost`: texts that bound the results which the values
-    are not greater than, and are not certain; None where all are.
+    """`values`: of rows, null where the column is. `uppermost`: a text above the results that are not
+    certain; None where all are.
     """
 
     values: Array
@@ -100,11 +100,20 @@ def _cased(name: str) -> Callable[[Array, Mapping[str, str]], Results]:
             return Results(change(values))
         others = values.filter(pc.invert(certain))
         begins = change(pc.replace_substring_regex(others, _UNCERTAIN[name], ""))
-        ends = [above(text) or _HIGHEST for text in begins.to_pylist()]
         found = pc.replace_with_mask(change(values), pc.invert(certain), begins)
-        return Results(found, pa.array(ends, pa.string()))
+        return Results(found, pa.array([_above_all(begins)], pa.string()))
 
     return compute
+
+
+def _above_all(begins: Array) -> str:
+    """A text above all that begin with one of these: that of the greatest, or of the shortest one that the
+    greatest begins with.
+    """
+    greatest = pc.max(begins).as_py()
+    ways = pa.array([greatest[:length] for length in range(len(greatest) + 1)], pa.string())
+    begin = pc.min(ways.filter(pc.is_in(ways, value_set=begins))).as_py()
+    return above(begin) or _HIGHEST
 
 
 def _trimmed(name: str) -> Callable[[Array, Mapping[str, str]], Results]:
