@@ -43,11 +43,8 @@ class Append:
 
     def run(self, parts: Sequence[Part], verdicts: Sequence[Verdict]) -> None:
         """Log what is not outdated. All deletes go behind all rows, as Apache Hudi has them."""
-        assert self.context.logs is not None
-        partial = self.context.logs.partial
         for part, verdict in zip(parts, verdicts, strict=True):
-            whole = verdict.updates & (verdict.logged | (partial is None))
-            for mask, schema in ((whole, None), (verdict.updates & ~whole, partial)):
+            for mask, schema in self._updates(verdict):
                 for piece in self._pieces(self.context.unflagged(filtered(part.rows, mask))):
                     self._log_rows(piece, schema)
         for part, verdict in zip(parts, verdicts, strict=True):
@@ -59,6 +56,16 @@ class Append:
         for part in parts:
             for piece in self._pieces(pa.table({RECORD_KEY: part.keys})):
                 self._log_keys(piece, ())
+
+    def _updates(self, verdict: Verdict) -> Iterator[tuple[Bools, PartialSchema | None]]:
+        """The rows that are logged whole, and those of which the columns of a schema are."""
+        assert self.context.logs is not None
+        partial, updates = self.context.logs.partial, verdict.updates
+        if partial is None:
+            yield updates, None
+            return
+        yield updates & verdict.logged, None
+        yield updates & ~verdict.logged, partial
 
     def _pieces(self, rows: pa.Table) -> Iterator[pa.Table]:
         assert self.context.logs is not None

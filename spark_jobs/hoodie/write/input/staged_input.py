@@ -50,9 +50,10 @@ class StagedRows:
 
     def fit(self, step: StageRows) -> bool:
         """Are they as this step stages them, also where their places depend on the table's files."""
-        same_files = step.context.snapshot == self.step.context.snapshot
         by_files = any(summary["by_files"] for summary in raise_errors(self.known))
-        return step.stages_as(self.step) and (same_files or not by_files)
+        return step.stages_as(self.step) and (
+            not by_files or step.context.snapshot == self.step.context.snapshot
+        )
 
 
 class StagedInput:
