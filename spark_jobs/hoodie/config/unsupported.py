@@ -37,6 +37,7 @@ _EVENT_TIME = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5"
 _AVRO_MERGER = "org.apache.hudi.common.model.hoodieavrorecordmerger"
 _MERGE = "rows merge as hoodie.record.merge.mode or hoodie.datasource.write.payload.class says"
 _ARGUMENT = "options of a query are its arguments; pass "
+_INDEXES = "indexes of columns are made by hoodie index create, or CREATE INDEX; leave it out"
 _OWN_CODE = "Java classes don't run here"
 
 #: name: (accepted values, why not others and what instead)
@@ -66,7 +67,7 @@ _CHANGES_ROWS: dict[str, tuple[tuple[str, ...], str]] = {
         ("false",),
         "columns are never dropped; hoodie.write.set.null.for.missing.columns=true fills them",
     ),
-    "hoodie.datasource.write.secondarykey.column": ((), "there are no secondary indexes"),
+    "hoodie.datasource.write.secondarykey.column": ((), _INDEXES),
     "hoodie.deltastreamer.keygen.datetime.parser.class": (
         ("org.apache.hudi.keygen.parser.hoodiedatetimeparser",),
         f"{_OWN_CODE}; parse the column before the write",
@@ -249,7 +250,7 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "hoodie.table.checksum": ((), "it is computed from the table's name; leave it out", ""),
     "hoodie.table.create.schema": ((), "the schema is that of the first rows; leave it out", ""),
     "hoodie.table.format": (("native",), "tables have Apache Hudi's own format", ""),
-    "hoodie.table.index.defs.path": ((), "there are no secondary indexes", ""),
+    "hoodie.table.index.defs.path": ((), _INDEXES, ""),
     "hoodie.table.initial.version": (
         (str(DEFAULT.number), DEFAULT.name.lower()),
         f"a new table has its own version there; {_VERSION}",
@@ -267,7 +268,7 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
         "logs are Apache Hudi's",
         "hoodie.table.log.file.format",
     ),
-    "hoodie.table.secondary.indexes.metadata": ((), "there are no secondary indexes", ""),
+    "hoodie.table.secondary.indexes.metadata": ((), _INDEXES, ""),
     "hoodie.timeline.history.path": (("history",), _FOLLOWS, ""),
     "hoodie.timeline.layout.version": ((str(DEFAULT.layout.value),), _FOLLOWS, ""),
     "hoodie.timeline.path": (("timeline",), _FOLLOWS, ""),

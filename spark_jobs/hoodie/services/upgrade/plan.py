@@ -109,7 +109,7 @@ def changed_properties(target: ServiceTable, to: int) -> dict[str, str | None]:
 
 
 def lost_indexes(partitions: Iterable[str], to: int) -> list[str]:
-    """Those of a metadata table that version `to` has not, or that Apache Hudi alone makes."""
+    """Those of a metadata table that version `to` has not, or that need a column to be made again."""
     later = (Partition.PARTITION_STATS.value,) if versions.is_of_layout(to, LayoutVersion.ONE) else ()
     return [name for name in partitions if name.startswith((SECONDARY_INDEX, EXPRESSION_INDEX, *later))]
 

@@ -62,7 +62,8 @@ class VersionResult(ServiceResult):
     plans that were carried out first; cancelled: plans that were taken off the timeline. merges_logs: all
     logs are merged first, which reads merged_files files of merged_bytes. drops_history: earlier states of
     the table can't be read afterwards, since deleted_files files of deleted_bytes go. metadata_partitions: of
-    the metadata table, which is dropped; lost_indexes: those that are not made again here. num_instants,
+    the metadata table, which is dropped; lost_indexes: those that need their columns to be made
+    again, or that the version has not got. num_instants,
     num_archived: instants that were written in another form. properties: those that change, None for one
     that goes.
     """

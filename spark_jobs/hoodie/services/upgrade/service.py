@@ -81,7 +81,8 @@ def _indexes(result: dict[str, Any]) -> list[str]:
     if lost and versions.is_of_layout(result["to_version"], LayoutVersion.ONE):
         lines.append(f"  version {result['to_version']} does not have: {', '.join(lost)}")
     elif lost:
-        lines.append(f"  not made again here: {', '.join(lost)}; Apache Hudi 1.x does by CREATE INDEX")
+        by = f"hoodie index create --table {result['base_path']} --column COLUMN, or CREATE INDEX"
+        lines.append(f"  make those of columns again by {by}: {', '.join(lost)}")
     return lines
 
 
