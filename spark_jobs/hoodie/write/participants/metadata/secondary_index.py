@@ -133,13 +133,11 @@ def unfollowed(data: Table, definition: IndexDefinition) -> str:
         return "base files lack the record keys or the columns of their rows"
     if definition.version not in (V1, V2) or definition.function not in ("", "identity"):
         return "its definition is not known here"
-    (*_, column), schema = (
-        ("", *definition.source_fields),
-        TableSchema.load(data.timeline, data.storage, props),
-    )
-    kind = None if schema.avro is None else _kind(from_avro(schema.avro), column)
+    schema = TableSchema.load(data.timeline, data.storage, props)
     if len(definition.source_fields) != 1 or schema.evolution is not None:
         return "it is not of one column that has the same name in all files"
+    (column,) = definition.source_fields
+    kind = None if schema.avro is None else _kind(from_avro(schema.avro), column)
     if kind is None or column in props.partition_fields:
         return f"values of its column {column[:100]} are not texts or whole numbers in files"
     return ""
