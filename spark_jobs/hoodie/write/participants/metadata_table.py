@@ -21,7 +21,7 @@ from hoodie.concurrency.gate import is_optimistic
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, HoodieError, TableError, TableNotFound
 from hoodie.format.names import METADATA_TABLE
-from hoodie.metadata.index_definitions import IndexDefinition, forget_indexes, index_definitions
+from hoodie.metadata.index_definitions import forget_indexes, index_definitions
 from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
@@ -239,17 +239,9 @@ class MetadataTableUpdate(MetadataTableParticipant):
         """Make the indexes of columns that the settings ask for and that can be kept."""
         for definition in configured(table, self._config):
             there = {*table.properties.metadata_partitions, *begun_indexes(table.properties)}
-            if (
-                definition.name in there
-                or unfollowed(table, definition)
-                or not self._has_base(definition, there)
-            ):
-                continue
-            make_defined(table, self._config, definition, self._progress)
-
-    def _has_base(self, definition: IndexDefinition, there: Collection[str]) -> bool:
-        base = made_of(definition.name) or Partition.FILES.value
-        return base in there
+            base = made_of(definition.name) or _FILES
+            if definition.name not in there and base in there and not unfollowed(table, definition):
+                make_defined(table, self._config, definition, self._progress)
 
     def suspend(self, table: Table) -> None:
         if has_metadata_table(table) and named(table.properties):
