@@ -128,6 +128,11 @@ _FILTERS = {
 
 #: version 9 with what Apache Hudi makes by itself, and the record index
 _LATER = {"metadata_enable": "true", "metadata_global_record_level_index_enable": "true"}
+_NINE = {"write_table_version": "9"}
+_DEFAULTS = {
+    "metadata_index_column_stats_enable": "true",
+    "metadata_index_partition_stats_enable": "true",
+}
 _MADE = {"table": "hudi-1.2.0-later", "maker": "hudi-1.2.0-later"}
 
 _ALL = (
@@ -167,6 +172,16 @@ _ALL = (
         options=_named(_LATER),
         jars=("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",),
     ),
+    Contestant(
+        "hudi-1.2.0-9",
+        "hudi",
+        PEERS_VENV,
+        table="hudi-1.2.0-9",
+        jars=("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",),
+    ),
+    _ours("ours-9", table="ours-9", **_NINE, **_DEFAULTS),
+    _ours("ours-9-files", table="ours-9-files", **_NINE),
+    _ours("ours-9-plain", table="ours-9-plain", **_NINE, metadata_enable="false"),
     _ours("ours-later", **_MADE, read_record_index="true"),
     _ours("ours-later-local", engine="local", **_MADE, read_record_index="true"),
     Contestant(

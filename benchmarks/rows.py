@@ -7,7 +7,7 @@ from pathlib import Path
 
 import duckdb
 
-from .workload import COLUMNS, KEY, PARTITION, Inputs
+from .workload import COLUMNS, KEY, MERGED, PARTITION, Inputs
 
 Digest = dict[str, tuple[int, int]]
 """Partition -> (rows, sum of the 64-bit hashes of all twelve columns)."""
@@ -28,6 +28,19 @@ def expected_after_upsert(inputs: Inputs) -> Digest:
     return _digest(f"{kept} UNION ALL BY NAME {new}")
 
 
+def expected_after_merge(inputs: Inputs) -> Digest:
+    """Digest of the base, with the columns of `merge` taken from the upsert where it has the record."""
+    base, new = _scan(parquet_files(inputs.base)), _scan(parquet_files(inputs.upsert))
+    same = f"b.{KEY} = u.{KEY} AND b.{PARTITION} = u.{PARTITION}"
+    columns = (
+        f"CASE WHEN u.{KEY} IS NULL THEN b.{name} ELSE u.{name} END AS {name}"
+        if name in MERGED
+        else f"b.{name}"
+        for name in COLUMNS
+    )
+    return _digest(f"SELECT {', '.join(columns)} FROM ({base}) b LEFT JOIN ({new}) u ON {same}")
+
+
 def differences(actual: Digest, expected: Digest, limit: int = 5) -> list[str]:
     """Sentences about the first partitions that differ; empty when the digests are equal."""
     found = [
@@ -45,12 +58,13 @@ def parquet_files(folder: Path) -> list[Path]:
 
 
 def latest_base_files(table: Path) -> list[Path]:
-    """The newest committed base file of every file group of a copy-on-write table of version 6.
+    """The newest committed base file of every file group of a copy-on-write table.
 
-    Reads names only (`<file id>_<token>_<instant>.parquet`, `.hoodie/<instant>.commit`), so that our tables
-    are not judged by our own reader.
+    Reads names only (`<file id>_<token>_<instant>.parquet`, `.hoodie/<instant>.commit` or, from version 8 on,
+    `.hoodie/timeline/<instant>_<completion>.commit`), so that our tables are not judged by our own reader.
     """
-    done = {path.name.split(".")[0] for path in (table / ".hoodie").glob("*.commit")}
+    commits = (*(table / ".hoodie").glob("*.commit"), *(table / ".hoodie" / "timeline").glob("*.commit"))
+    done = {path.name.split(".")[0].split("_")[0] for path in commits}
     newest: dict[tuple[Path, str], tuple[str, Path]] = {}
     for path in parquet_files(table):
         file_id, _, instant = path.stem.split("_")

@@ -205,7 +205,9 @@ class Runner:
         key = (case.name, merged)
         if key not in self._expected:
             inputs = self._inputs[case.name]
-            if "upsert" not in (*case.prepared, case.operation):
+            if case.operation == "merge":
+                self._expected[key] = rows.expected_after_merge(inputs)
+            elif "upsert" not in (*case.prepared, case.operation):
                 self._expected[key] = rows.digest(rows.parquet_files(inputs.base))
             elif merged:
                 self._expected[key] = rows.expected_after_upsert(inputs)

@@ -225,6 +225,18 @@ def _later(rows: int, late_in: Late) -> list[Case]:
     ]
 
 
+def _version_9(rows: int, late: Late) -> list[Case]:
+    """The daily upsert of both types, a compaction after it, and a MERGE INTO that sets two columns."""
+    found = {case.name: case for case in _merge_on_read(rows, late)}
+    logged = found["mor_upsert"]
+    return [
+        *_upsert(rows, late),
+        logged,
+        found["mor_compaction_1"],
+        replace(logged, name="partial_update", operation="merge"),
+    ]
+
+
 def _partitions(rows: int, _: Late) -> list[Case]:
     cases = [
         Case(f"{days}-partitions-5-touched", "upsert", _small_upsert(rows, days, 5))
@@ -304,6 +316,12 @@ SCENARIOS = {
         Scenario("indexed_upsert", 4_000_000, METADATA, _upsert),
         Scenario("looked_up", 4_000_000, LOOK_UPS, _upsert),
         Scenario("later", 4_000_000, ("ours-later", "ours-later-local", "hudi-1.2.0-later"), _later),
+        Scenario(
+            "version_9",
+            4_000_000,
+            ("ours", "ours-9", "ours-9-files", "ours-9-plain", "hudi-1.2.0-9"),
+            _version_9,
+        ),
         Scenario(
             "queries", 4_000_000, ("ours-indexed", "ours-indexed-local", "hudi-0.15.0-indexed"), _queries
         ),

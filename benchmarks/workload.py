@@ -35,6 +35,13 @@ STATEMENTS = "bench.statements"
 #: the column account has numbers below
 ACCOUNTS = 1 << 40
 
+#: what `merge` sets, and the statement, with the names of the table and of the rows
+MERGED = ("ts", "price", "note")
+MERGE = (
+    "MERGE INTO {table} t USING {rows} s ON t.key = s.key AND t.day = s.day WHEN MATCHED THEN UPDATE SET "
+    + ", ".join(f"t.{name} = s.{name}" for name in MERGED)
+)
+
 BASE_FILES = 20
 UPSERT_FILES = 4
 FIRST_DAY = dt.date(2024, 1, 1)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: what is timed
 OPERATIONS = (
-    "bulk_insert", "upsert", "compact", "cluster", "snapshot", "recent", "aggregate", "read_optimized",
+    "bulk_insert", "upsert", "merge", "compact", "cluster", "snapshot", "recent", "aggregate", "read_optimized",
     "selective", "statements",
 )  # fmt: skip
 
@@ -31,6 +31,10 @@ class Worker(Protocol):
         ...
 
     def upsert(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]: ...
+
+    def merge(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        """Sets some columns of the rows that are there (`MERGE`)."""
+        ...
 
     def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         """Schedules and executes a compaction of a merge-on-read table; nothing is read from `source`."""
@@ -90,6 +94,9 @@ class SparkWorker:
 
     def read(self, source: str) -> DataFrame:
         return self.spark.read.parquet(source)
+
+    def merge(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        raise NotImplementedError(f"{type(self).__name__} has no statements")
 
     def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         raise NotImplementedError(f"{type(self).__name__} has no merge-on-read tables")

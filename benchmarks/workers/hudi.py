@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.workload import KEY, ORDERING, PARTITION
+from benchmarks.workload import KEY, MERGE, ORDERING, PARTITION
 
 from .contestant import SparkWorker, dump
 
@@ -40,6 +40,14 @@ class Hudi(SparkWorker):
     def _write(self, operation: str, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         settings = TABLE | self.options | options | {"hoodie.datasource.write.operation": operation}
         self.read(source).write.format("hudi").options(**settings).mode("append").save(table)
+        return {}
+
+    def merge(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        for name, value in (self.options | options).items():
+            self.spark.conf.set(name, value)
+        self.spark.sql("drop table if exists bench")
+        self.spark.sql(f"create table bench using hudi location '{table}'")
+        self.spark.sql(MERGE.format(table="bench", rows=f"(SELECT * FROM parquet.`{source}`)"))
         return {}
 
     def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 import hoodie
-from benchmarks.workload import AMOUNT, KEY, ORDERING, PARTITION, WHERE
+from benchmarks.workload import AMOUNT, KEY, MERGE, ORDERING, PARTITION, WHERE
 from hoodie.engine.spark import SparkEngine
 from hoodie.source import Source
 from hoodie.source.spark import read
@@ -62,7 +62,7 @@ def _compact(table: str, options: dict[str, str], spark: Any = None) -> dict[str
 
 def _rows(table: str, out: str) -> list[str]:
     """None where the latest base files hold all rows."""
-    if not any(Path(table).rglob(".*.log.*")) and not any(Path(table, ".hoodie").glob("*.replacecommit")):
+    if not any(Path(table).rglob(".*.log.*")) and not any(Path(table, ".hoodie").rglob("*.replacecommit")):
         return []
     folder = Path(out)
     folder.mkdir()
@@ -92,6 +92,12 @@ class OursOnSpark(SparkWorker):
 
     def incoming(self, source: str) -> Any:
         return read(Source.of(source), self.spark)
+
+    def merge(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        named = {"bench": table, "incoming": {"source": source}}
+        text = MERGE.format(table="bench", rows="incoming")
+        hoodie.sql(text, tables=named, spark=self.spark, options=self.options | options)
+        return {}
 
     def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         return _compact(table, self.options | options, self.spark)
@@ -192,6 +198,9 @@ class OursLocal:
 
     def upsert(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         return _write(ds.dataset(source), "upsert", table, self.options | options)
+
+    def merge(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
+        raise NotImplementedError("statements run on Spark")
 
     def compact(self, source: str, table: str, options: dict[str, str]) -> dict[str, Any]:
         return _compact(table, self.options | options)
