@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 #: what is timed
 OPERATIONS = (
-    "bulk_insert", "upsert", "merge", "compact", "cluster", "snapshot", "recent", "aggregate", "read_optimized",
-    "selective", "statements",
+    "bulk_insert", "upsert", "merge", "compact", "cluster", "snapshot", "recent", "aggregate",
+    "read_optimized", "selective", "statements",
 )  # fmt: skip
 
 
