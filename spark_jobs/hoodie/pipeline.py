@@ -264,7 +264,7 @@ def _preview(
         plan, profile = rows.plan, rows.profile
         _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
         keep_within_limit(rows)
-        partitions = planned_partitions(table.storage, request.operation, profile, rows.assignment.writes)
+        partitions = planned_partitions(table, plan, profile, rows.assignment.writes)
     done = result.planned(plan, profile, partitions, time.monotonic() - started)
     if to := _upgrades_to(table, Config.of(request.options)):
         text = f"the table would be upgraded from version {table.properties.version} to {to} first"
@@ -299,7 +299,7 @@ def explain(
         return explanation(
             plan,
             rows,
-            planned_partitions(table.storage, request.operation, profile, rows.assignment.writes),
+            planned_partitions(table, plan, profile, rows.assignment.writes),
             index_costs(table, plan, rows),
             conflicts(busy, touched, [instant.time for instant in hindrances]),
             refused,

@@ -111,7 +111,7 @@ def test_a_dry_run_writes_nothing_and_emits_no_event(table: HoodieTable, logged:
     assert (result["status"], result["instant"], result["num_replaced"]) == ("planned", "", 2)
     assert [item["partition"] for item in result["planned"]] == ["2026-01-01", "2026-01-02"]
     assert (instants(table), len(days(table)), task.outlets) == (before, 3, [])
-    assert "delete_partition would change 2 partitions of orders; nothing was written" in logged()
+    assert "delete_partition would change 2 partitions of orders: 2 file groups with " in logged()
 
 
 def test_a_retry_finds_the_commit(table: HoodieTable) -> None:

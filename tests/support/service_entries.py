@@ -424,7 +424,8 @@ ENTRIES: dict[str, Entry] = {
                 refuses("mode=create", "configuration", "names? (no index|those) to create"),
                 does("mode=show", "orders has no indexes", status="shown", indexes=[]),
                 does(
-                    "mode=create indexes=files dry_run", "hoodie index create of orders would change files",
+                    "mode=create indexes=files dry_run",
+                    "hoodie index create of orders would make files; nothing was changed",
                     status="planned",
                 ),
                 does(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -36,7 +37,11 @@ def test_an_upsert(run: Run, pair: Pair) -> None:
     code, out, err = run(*command)
     assert (code, listing(pair.path)) == (0, before), err
     head, grid, *_ = out.splitlines()
-    assert head == "upsert would change 3 partitions of orders; nothing was written"
+    assert re.fullmatch(
+        r"upsert would change 3 partitions of orders: \d+ rows inserted, \d+ rows updated; nothing was "
+        r"written",
+        head,
+    )
     assert grid.split() == ["partition", "inserted", "updated", "new", "files", "about"]
     assert "  file groups: 3 rewritten\n" in out
     assert "of it stored rows: write amplification " in out

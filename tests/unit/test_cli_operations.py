@@ -44,7 +44,7 @@ def test_delete(run: Run, table: str) -> None:
     code, out, _ = run("delete", "--table", table, "--source", source, "--dry-run")
     assert code == 0
     head, *lines = out.splitlines()
-    assert head == "delete would change 2 partitions of orders; nothing was written"
+    assert head == "delete would change 2 partitions of orders: 2 rows deleted; nothing was written"
     assert lines[0].split() == ["partition", "deleted", "new", "files", "about"]
     assert [line.split()[:3] for line in lines[2:4]] == [
         ["day=2026-01-01", "1", "1"],
@@ -83,7 +83,9 @@ def test_insert_overwrite(run: Run, table: str) -> None:
     assert rows(table) == [("k2", 2), ("k3", 3), ("k4", 4), ("k5", 5), ("k7", 7)]
     whole = ["insert-overwrite", "--whole-table", "--table", table, "--source", source]
     code, out, _ = run(*whole, "--dry-run")
-    assert out.startswith("insert_overwrite_table would change 3 partitions of orders")
+    assert out.startswith(
+        "insert_overwrite_table would change 3 partitions of orders: 1 row inserted, 3 file groups with "
+    )
     result = document(run(*whole, "--json")[1])
     assert (result["operation"], result["num_replaced"]) == ("insert_overwrite_table", 3)
     assert rows(table) == [("k7", 7)]
@@ -94,7 +96,10 @@ def test_delete_partition(run: Run, table: str) -> None:
     code, out, _ = run(*command, "day=2026-01-0*", "--dry-run")
     assert code == 0
     head, heads, _, *lines = out.splitlines()
-    assert head == "delete_partition would change 3 partitions of orders; nothing was written"
+    assert head == (
+        "delete_partition would change 3 partitions of orders: 3 file groups with 6 rows replaced; "
+        "nothing was written"
+    )
     assert heads.split("  ")[0] == "partition"
     assert [line.split()[:3] for line in lines] == [[f"day=2026-01-0{n}", "1", "2"] for n in (1, 2, 3)]
     code, _, err = run(*command, "2026-01-02")

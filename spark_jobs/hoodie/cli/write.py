@@ -154,7 +154,7 @@ def planned(result: dict[str, Any], partitions: list[dict[str, Any]]) -> list[st
     """
     head = (
         f"{result['operation']} would change {plural(len(result['partitions']), 'partition')} of "
-        f"{result['table']}; nothing was written"
+        f"{result['table']}: {_totals(partitions)}; nothing was written"
     )
     columns = [(name, head) for name, head in _PLANNED.items() if any(item[name] for item in partitions)]
     if not columns:
@@ -165,6 +165,16 @@ def planned(result: dict[str, Any], partitions: list[dict[str, Any]]) -> list[st
         for item in partitions
     ]
     return [head, grid(heads, rows)]
+
+
+def _totals(partitions: list[dict[str, Any]]) -> str:
+    """What a write would do in all partitions together; a job logs this line alone."""
+    total = {name: sum(item[name] for item in partitions) for name in _PLANNED}
+    parts = [f"{plural(total[what], 'row')} {name}" for what, name in _CHANGES.items() if total[what]]
+    if total["replaced_groups"]:
+        groups, rows = plural(total["replaced_groups"], "file group"), plural(total["replaced_rows"], "row")
+        parts.append(f"{groups} with {rows} replaced")
+    return ", ".join(parts) or "no rows"
 
 
 _PLANNED = {

@@ -153,9 +153,10 @@ class WriteRequest:
 class PlannedPartition:
     """What a write would do in one partition. Of a key's rows in the input each is counted.
 
-    inserts, updates, deletes: rows. files: file groups that get a file, bytes: about what these would be
-    large. replaced_groups, replaced_rows, replaced_bytes: of the files that would go out of sight; rows in
-    logs are not counted.
+    inserts, updates, deletes: rows. An update may lose to a stored row that is newer, which a plan does not
+    read. files: file groups that get a file; bytes: about their size; rows: those in these files, with the
+    stored ones of rewritten files. replaced_groups, replaced_rows, replaced_bytes: of the files that would go
+    out of sight; rows are those that a query finds in them.
     """
 
     partition: str
@@ -167,6 +168,7 @@ class PlannedPartition:
     replaced_groups: int = 0
     replaced_rows: int = 0
     replaced_bytes: int = 0
+    rows: int = 0
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.write.assign.workload import WorkloadProfile
+from hoodie.write.explain.cost import late_rows
 from hoodie.write.operation import PlannedPartition, WriteResult
 from hoodie.write.plan import WritePlan
 from hoodie.write.transaction import Transaction
@@ -71,11 +72,11 @@ def planned(
         num_inserts=sum(item.inserts for item in partitions),
         num_updates=sum(item.updates for item in partitions),
         num_deletes=sum(item.deletes for item in partitions),
-        num_writes=0,
+        num_writes=sum(item.rows for item in partitions),
         num_files=sum(item.files for item in partitions),
         bytes_written=sum(item.bytes for item in partitions),
         duration_s=round(seconds, 3),
-        warnings=[*plan.config.warnings, *profile.warnings],
+        warnings=[*plan.config.warnings, *profile.warnings, *late_rows(plan, partitions)],
         num_missing=profile.missing,
         num_replaced=sum(item.replaced_groups for item in partitions),
         num_dropped=profile.dropped,

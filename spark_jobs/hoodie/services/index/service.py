@@ -64,6 +64,7 @@ class IndexRequest(Request):
 
 
 _DONE = {"created": "Made", "dropped": "Dropped", "rebuilt": "Rebuilt"}
+_VERBS = {CREATE: "make", SCHEDULE: "plan", EXECUTE: "make", DROP: "drop", REBUILD: "rebuild"}
 
 
 def index_text(result: dict[str, Any]) -> str:
@@ -87,7 +88,10 @@ def _headline(result: dict[str, Any]) -> str:
     if status == "scheduled":
         return f"Planned {', '.join(names)} of {table} as indexing {', '.join(result['instants'])}"
     if status == "planned":
-        return f"hoodie index {result['mode']} of {table} would change {', '.join(names)}"
+        verb = _VERBS[result["mode"]]
+        return (
+            f"hoodie index {result['mode']} of {table} would {verb} {', '.join(names)}; nothing was changed"
+        )
     return f"{_DONE[status]} {', '.join(names)} of {table}"
 
 

@@ -8,17 +8,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hoodie.config.cores import usable_cores
 from hoodie.errors import TooCostly
-from hoodie.storage import Storage
+from hoodie.format.meta_fields import RECORD_KEY, with_meta, without_meta
+from hoodie.read.file_slice import read_slice
+from hoodie.read.log_merge import SliceContext
+from hoodie.read.log_merger import table_merger
+from hoodie.table.handle import Table
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice
+from hoodie.text import plural
 from hoodie.write.assign.bulk_insert import COMPRESSION
 from hoodie.write.assign.workload import FileGroupWrite, WorkloadProfile
 from hoodie.write.input.write_input import WriteInput
-from hoodie.write.operation import Operation, PlannedPartition
+from hoodie.write.operation import PlannedPartition
 from hoodie.write.plan import WritePlan
 from hoodie.write.settings import MAX_AMPLIFICATION
 
@@ -94,9 +99,11 @@ def keep_within_limit(rows: WriteInput) -> None:
 
 
 def planned_partitions(
-    storage: Storage, operation: Operation, profile: WorkloadProfile, writes: Sequence[FileGroupWrite]
+    table: Table, plan: WritePlan, profile: WorkloadProfile, writes: Sequence[FileGroupWrite]
 ) -> list[PlannedPartition]:
-    """By partition path. Opens the footers of the base files that would be replaced; nothing is written."""
+    """By partition path. Opens the footers of the base files that would be rewritten or replaced, and reads
+    what is replaced with logs; nothing is written.
+    """
     known, new = Counter[str](), Counter[str]()
     slices = profile.updated
     for (partition, file_id), (rows, _) in profile.groups.items():
@@ -104,14 +111,17 @@ def planned_partitions(
     left = Counter[str]()
     for (partition, _), rows in profile.moved.items():
         left[partition] += rows
-    files, sizes = Counter[str](), Counter[str]()
-    deletes = not operation.brings_rows
+    files, sizes, written = Counter[str](), Counter[str](), Counter[str]()
+    deletes = not plan.context.operation.brings_rows
     for write in writes:
         if deletes and write.slice is None:
             continue
         files[write.partition] += 1
         sizes[write.partition] += new_bytes(write) + rewritten_bytes(write)
-    replaced = _rows(storage, (found for group in profile.replaced.values() for found in group))
+        written[write.partition] += _added_rows(write, profile, deletes)
+    rewritten = [write.slice for write in writes if write.slice is not None and not write.append]
+    written += _rows(table, plan, [replace(slice_, logs=()) for slice_ in rewritten])
+    replaced = _rows(table, plan, [found for group in profile.replaced.values() for found in group])
     return [
         PlannedPartition(
             partition,
@@ -120,6 +130,7 @@ def planned_partitions(
             deletes=known[partition] if deletes else left[partition],
             files=files[partition],
             bytes=sizes[partition],
+            rows=written[partition],
             replaced_groups=len(profile.replaced.get(partition, ())),
             replaced_rows=replaced[partition],
             replaced_bytes=sum(found.size for found in profile.replaced.get(partition, ())),
@@ -128,13 +139,26 @@ def planned_partitions(
     ]
 
 
-def _rows(storage: Storage, slices: Iterable[FileSlice]) -> Counter[str]:
-    """Rows of the base files, by partition."""
+def _added_rows(write: FileGroupWrite, profile: WorkloadProfile, deletes: bool) -> int:
+    """Rows of its file that are not those of its base file; fewer than 0 where some go."""
+    if write.slice is None or write.append:
+        return 0 if deletes else write.rows
+    group = (write.partition, write.file_id)
+    updates, moved = profile.groups.get(group, [0])[0], profile.moved.get(group, 0)
+    return -updates if deletes else write.rows - updates - 2 * moved
+
+
+def _rows(table: Table, plan: WritePlan, slices: Sequence[FileSlice]) -> Counter[str]:
+    """Rows that queries find in the slices, by partition."""
+    context = _reading(table, plan) if any(found.logs for found in slices) else None
 
     def count(found: FileSlice) -> tuple[str, int]:
+        if found.logs and context is not None:
+            rows = read_slice(table.storage, found, context, [RECORD_KEY])
+            return found.partition, sum(some.num_rows for some in rows)
         if found.base is None:
             return found.partition, 0
-        with open_base(storage, found.base, None) as reader:
+        with open_base(table.storage, found.base, None) as reader:
             return found.partition, reader.rows
 
     total = Counter[str]()
@@ -142,3 +166,27 @@ def _rows(storage: Storage, slices: Iterable[FileSlice]) -> Counter[str]:
         for partition, rows in pool.map(count, slices):
             total[partition] += rows
     return total
+
+
+def _reading(table: Table, plan: WritePlan) -> SliceContext:
+    """As queries read the table: a write without rows has a schema of its own."""
+    columns = without_meta(plan.table_schema.columns or plan.context.schema)
+    merger = table_merger(table.properties, plan.config, columns)
+    return replace(
+        plan.context.slices,
+        schema=with_meta(columns),
+        merger=merger,
+        ordering=table.properties.precombine_field,
+    )
+
+
+def late_rows(plan: WritePlan, partitions: Iterable[PlannedPartition]) -> list[str]:
+    """A warning where updates may change nothing: a plan does not read the stored rows."""
+    merger, updates = plan.context.merger, sum(item.updates for item in partitions)
+    columns = merger.delete_ordering or ((merger.ordering,) if merger.ordering else ())
+    if not updates or not columns or not merger.keeps_newer or merger.fills_always:
+        return []
+    return [
+        f"up to {plural(updates, 'update')} may change nothing: a row loses to a stored one that is newer by "
+        f"{', '.join(columns)}, and stored rows were not read"
+    ]

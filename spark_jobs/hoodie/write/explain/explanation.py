@@ -32,7 +32,7 @@ from hoodie.timeline.instant import Action
 from hoodie.timeline.time import REQUESTED
 from hoodie.write.assign.workload import FileGroupWrite, WorkloadProfile
 from hoodie.write.blobs import KEYS, decode_rows, raise_errors
-from hoodie.write.explain.cost import WriteCost
+from hoodie.write.explain.cost import WriteCost, late_rows
 from hoodie.write.input.stage import KEY_SCHEMA
 from hoodie.write.input.write_input import WriteInput
 from hoodie.write.operation import PlannedPartition
@@ -390,7 +390,7 @@ def explanation(
         conflicts=found,
         refused=refused,
         duration_s=round(seconds, 3),
-        warnings=[*plan.config.warnings, *profile.warnings],
+        warnings=[*plan.config.warnings, *profile.warnings, *late_rows(plan, partitions)],
     )
 
 
