@@ -282,6 +282,19 @@ def test_odd_names_and_many_batches(lake: Lake) -> None:
     assert lake.days() == sorted({*values} - {"ü%/ü", "it's"})
 
 
+def test_hundreds_of_partitions_are_dropped(lake: Lake) -> None:
+    """An embedded Derby fails at 600 in one request."""
+    lake.write("1")
+    lake.sync()
+    added = {(f"2027-{number:03}",): f"day=2027-{number:03}" for number in range(600)}
+    with lake.opened() as opened:
+        entry = lake.entry(opened, "orders")
+        opened.add(lake.database, entry, added)
+        assert len(opened.partitions(lake.database, entry)) == 601
+        opened.drop(lake.database, entry, added)
+    assert lake.days() == ["2026-01-01"]
+
+
 def test_what_is_refused_leaves_the_entries(lake: Lake, tmp_path: Path) -> None:
     lake.write("1", v=pa.int64())
     lake.sync()

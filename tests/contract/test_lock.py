@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from hoodie.concurrency import table_lock
 from hoodie.concurrency.table_lock import TableLock
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, ConflictError, Fenced, LockTimeout, StorageError
-from hoodie.lock import LockProvider, lock_for
+from hoodie.lock import Lease, LockProvider, lock_for
 from hoodie.progress import silent
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.time import InstantTime
@@ -186,6 +187,63 @@ def test_who_waits_is_next(opened: Open) -> None:
     timer.start()
     opened().acquire(30).release()
     timer.join()
+
+
+#: seconds that one waits, and what becomes of it
+SLEEPERS = {120: "held", 10: "lock_timeout"}
+SLEEPER = """
+import json, sys
+from hoodie.errors import LockTimeout
+from tests.contract.test_lock import provider
+
+try:
+    lease = provider(sys.argv[1], json.loads(sys.argv[2])).acquire(float(sys.argv[3]))
+    print("held" if lease.held else "lost")
+    lease.release()
+except LockTimeout as error:
+    print(error.code)
+"""
+SERVERS = [
+    pytest.param(kind, marks=[pytest.mark.full, pytest.mark.interop])
+    for kind in ("zookeeper", "hivemetastore")
+]
+
+
+@pytest.mark.parametrize("wait", SLEEPERS)
+@pytest.mark.parametrize("kind", SERVERS)
+def test_one_that_sleeps_while_it_waits_asks_again(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, wait: int
+) -> None:
+    """Its request expires in the meantime: it gets the lock in the time that is left, else a lock timeout."""
+    server: ZooKeeper | Metastore = request.getfixturevalue(kind)
+    table, options = str(tmp_path / "t"), server.new_lock()
+    lease = provider(table, options).acquire(30)
+    command = [sys.executable, "-c", SLEEPER, table, json.dumps(options), str(wait)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as sleeper:
+        try:
+            await_requests(server, options, lease, 2)
+            os.kill(sleeper.pid, signal.SIGSTOP)
+            over = time.monotonic() + wait
+            await_requests(server, options, lease, 1)
+            if SLEEPERS[wait] == "held":
+                lease.release()
+            while SLEEPERS[wait] != "held" and time.monotonic() < over:
+                await_requests(server, options, lease, 1)
+        finally:
+            os.kill(sleeper.pid, signal.SIGCONT)
+        answer, _ = sleeper.communicate(timeout=120)
+    lease.release()
+    assert answer.strip() == SLEEPERS[wait]
+
+
+def await_requests(server: ZooKeeper | Metastore, options: dict[str, str], lease: Lease, count: int) -> None:
+    """Until so many hold the lock, or wait for it, in the server."""
+    for _ in range(600):
+        lease.renew()
+        time.sleep(0.2)
+        if server.requests_of(options) == count:
+            return
+    raise AssertionError(f"{server.requests_of(options)} requests of {options}")
 
 
 def test_renewing_keeps_a_lease(opened: Open) -> None:

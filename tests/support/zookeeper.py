@@ -62,3 +62,16 @@ class ZooKeeper(JavaServer):
             "hoodie.write.lock.zookeeper.lock_key": f"t{next(self._numbers)}",
             "hoodie.write.lock.zookeeper.session_timeout_ms": str(session_ms),
         }
+
+    def requests_of(self, options: dict[str, Any]) -> int:
+        """How many hold the lock or wait for it."""
+        from kazoo.client import KazooClient
+
+        names = [options[f"hoodie.write.lock.zookeeper.{name}"] for name in ("base_path", "lock_key")]
+        client = KazooClient(f"127.0.0.1:{self.port}")
+        client.start()
+        try:
+            return len(client.get_children("/".join(names)))
+        finally:
+            client.stop()
+            client.close()

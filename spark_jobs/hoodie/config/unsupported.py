@@ -186,6 +186,10 @@ _CHANGES_WHAT_OTHERS_SEE: dict[str, tuple[tuple[str, ...], str]] = {
         ("false",),
         "an entry is never dropped; drop it by hand, and sync again",
     ),
+    "hoodie.datasource.hive_sync.use_jdbc": (
+        ("false",),
+        "sync speaks with the metastore itself, not by JDBC; leave it out",
+    ),
     "hoodie.datasource.hive_sync.use_pre_apache_input_format": (
         ("false",),
         "entries have the input formats of org.apache.hudi",

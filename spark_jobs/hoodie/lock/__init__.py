@@ -5,6 +5,7 @@ Who takes a lock, and when, is the gate's affair (hoodie.concurrency.gate).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import socket
@@ -110,8 +111,14 @@ class Lease(ABC):
         """Give the lock back. What another process holds by now is left alone."""
 
 
+class RequestExpired(Exception):
+    """The server no longer has the request of a process that waits for its lock: the process slept, or its
+    connection broke. `LockProvider.acquire` requests the lock again.
+    """
+
+
 class LockProvider(ABC):
-    """The lock of one table. `try_acquire` and `holder` make one; `acquire` has a default that asks again.
+    """The lock of one table. `try_acquire` and `holder` make one; `acquire` tries until the time is over.
 
     Two leases of one lock are never `held` at once, except where a holder was silent for `lasts_s`: the later
     one counts then. A process that dies loses its lease after `lasts_s`, or with itself.
@@ -156,17 +163,25 @@ class LockProvider(ABC):
         """The holder of the lock now; None for a free one."""
 
     def acquire(self, timeout: float) -> Lease:
-        """The lease, within `timeout` seconds. Raises LockTimeout, which names the holder."""
+        """The lease, within `timeout` seconds. Raises LockTimeout, which names the holder, and StorageError.
+
+        A request that expired meanwhile is made again in the time that is left.
+        """
         deadline, pause = time.monotonic() + timeout, _SHORTEST_S
         while True:
-            lease = self.try_acquire()
-            if lease is not None:
-                return lease
+            with contextlib.suppress(RequestExpired):
+                lease = self._acquire(max(0.0, deadline - time.monotonic()))
+                if lease is not None:
+                    return lease
             left = deadline - time.monotonic()
             if left <= 0:
                 raise self.timed_out(timeout)
             time.sleep(min(left, pause * random.uniform(0.5, 1.5)))
             pause = min(_LONGEST_S, pause * 1.5)
+
+    def _acquire(self, timeout: float) -> Lease | None:
+        """One try, of at most `timeout` seconds; None where it brought no lease. Raises RequestExpired."""
+        return self.try_acquire()
 
     def timed_out(self, waited: float) -> LockTimeout:
         """The error after so many seconds."""
@@ -187,17 +202,12 @@ class WaitingLock(LockProvider):
     """A lock of a server that has those wait which ask for it."""
 
     def try_acquire(self) -> Lease | None:
-        return self._acquire(0.0)
-
-    def acquire(self, timeout: float) -> Lease:
-        lease = self._acquire(timeout)
-        if lease is None:
-            raise self.timed_out(timeout)
-        return lease
+        with contextlib.suppress(RequestExpired):
+            return self._acquire(0.0)
+        return None
 
     @abstractmethod
-    def _acquire(self, timeout: float) -> Lease | None:
-        """The lease, within `timeout` seconds; None where it is not free until then."""
+    def _acquire(self, timeout: float) -> Lease | None: ...
 
 
 LOCKS: Plugins[LockProvider] = Plugins(

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from hoodie.config.key import Config
 from hoodie.errors import StorageError
-from hoodie.lock import Holder, Lease, WaitingLock, time_of
+from hoodie.lock import Holder, Lease, RequestExpired, WaitingLock, time_of
 from hoodie.lock.settings import HEARTBEAT_MS, HMS_DATABASE, HMS_TABLE, HMS_URIS, PROVIDER
-from hoodie.metastore.connection import Ask, Refused, Unreachable, connected, server, types
+from hoodie.metastore.connection import Ask, Foreign, Refused, Unreachable, connected, server, types
 
 if TYPE_CHECKING:
     from hoodie.table.handle import Table
@@ -88,12 +88,21 @@ class HiveMetastoreLock(WaitingLock):
             while found.state == thrift.LockState.WAITING and (left := deadline - time.monotonic()) > 0:
                 time.sleep(min(left, pause))
                 pause = min(_LONGEST_S, pause * 1.5)
-                found = ask(lambda client: client.check_lock(asked))
+                found = self._checked(ask, asked)
             if found.state != thrift.LockState.ACQUIRED:
                 return None
             undo.pop_all()
             lease.connection = held.pop_all()
             return lease
+
+    def _checked(self, ask: Ask, request: Any) -> Any:
+        """The state of a lock that is waited for. Raises RequestExpired where the connection broke, too."""
+        try:
+            return ask(lambda client: client.check_lock(request))
+        except StorageError as error:
+            if isinstance(error.__cause__, (Refused, Foreign)):
+                raise
+            raise RequestExpired(error.message) from error
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[Ask]:
@@ -116,14 +125,19 @@ class HiveMetastoreLock(WaitingLock):
             raise self._unreachable(error) from error
 
     def _unreachable(self, error: Exception) -> StorageError:
-        text = " ".join(str(error).split())[:200] or type(error).__name__
+        text = " ".join(str(error).split())[:500] or type(error).__name__
+        check = (
+            f"Check that the metastore runs, that this machine reaches it ({HMS_URIS.name}) and that it has "
+            "the tables of its transactions"
+        )
+        if isinstance(error, Foreign):
+            check = Foreign.remedy(HMS_URIS.name)
         return StorageError(
-            f"the lock of {self.table.base_path}, {self.name}, can't be reached: {text}. Check that the "
-            f"metastore runs, that this machine reaches it ({HMS_URIS.name}) and that it has the tables of "
-            "its transactions; then run again",
+            f"the lock of {self.table.base_path}, {self.name}, can't be reached: {text}. {check}; then run "
+            "again",
             path=self.table.base_path,
             lock=self.name,
-            transient=True,
+            transient=not isinstance(error, Foreign),
         )
 
 
@@ -131,7 +145,7 @@ class HiveMetastoreLock(WaitingLock):
 _GONE = ("NoSuchLockException", "NoSuchTxnException", "TxnAbortedException")
 
 
-class _NoLock(Exception):
+class _NoLock(RequestExpired):
     """The metastore has no such lock."""
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, StorageError
-from hoodie.lock import Holder, Lease, WaitingLock, shown, time_of
+from hoodie.lock import Holder, Lease, RequestExpired, WaitingLock, shown, time_of
 from hoodie.lock.settings import (
     PROVIDER,
     ZK_BASE_PATH,
@@ -73,7 +73,7 @@ class ZookeeperLock(WaitingLock):
         deadline = time.monotonic() + timeout
         with contextlib.ExitStack() as held:
             client = held.enter_context(self._connected())
-            with self._requests():
+            with self._requests(), _expiring():
                 token, holder = uuid.uuid4().hex, Holder.this_process()
                 path = self._join(client, token, holder)
                 if not self._wait(client, path.rpartition("/")[2], deadline):
@@ -99,7 +99,7 @@ class ZookeeperLock(WaitingLock):
         while True:
             names = _in_order(client.get_children(self._path))
             if own not in names:
-                raise _library().exceptions.SessionExpiredError
+                raise RequestExpired
             if names[0] == own:
                 return True
             left = deadline - time.monotonic()
@@ -184,6 +184,16 @@ class _Lease(Lease):
 def _ended(client: Any) -> None:
     client.stop()
     client.close()
+
+
+@contextlib.contextmanager
+def _expiring() -> Iterator[None]:
+    """Raises RequestExpired where the session or its connection ended: the child is gone, or goes soon."""
+    ended = _library().exceptions
+    try:
+        yield
+    except (ended.SessionExpiredError, ended.ConnectionLoss, ended.ConnectionClosedError) as error:
+        raise RequestExpired from error
 
 
 def _in_order(names: list[str]) -> list[str]:

@@ -120,6 +120,12 @@ PORT = 9083
 #: for all servers together
 _CONNECT_MS = 3_000
 _MODULE = "hoodie_hive_metastore_thrift"
+#: of every answer: strict Thrift, binary
+_BEGINS = b"\x80\x01"
+#: one value of an answer is far smaller
+_LARGEST_VALUE = 256 << 20
+_SHOWN_BYTES = 60
+_LINE_S = 1.0
 
 #: host and port
 Server = tuple[str, int]
@@ -129,6 +135,19 @@ Ask = Callable[[Callable[[Any], Any]], Any]
 
 class Unreachable(Exception):
     """No server answers, or none in time; the text says why."""
+
+
+class Foreign(Unreachable):
+    """What answers is no metastore, or one with TLS or Kerberos; the text has the address and what came."""
+
+    @staticmethod
+    def remedy(setting: str) -> str:
+        return (
+            f"Check that {setting} names the Thrift port of a metastore ({PORT} by default; 10000 is that of "
+            "HiveServer2), and that the metastore has neither TLS nor Kerberos nor HTTP, which are not "
+            "supported (hive.metastore.use.SSL, hive.metastore.sasl.enabled, "
+            "hive.metastore.server.thrift.transport.mode)"
+        )
 
 
 class Refused(Exception):
@@ -160,33 +179,140 @@ def server(uri: str, setting: str) -> Server:
 @contextlib.contextmanager
 def connected(servers: Sequence[Server], answer_ms: int, wanted: str) -> Iterator[Ask]:
     """Asks the first of the servers that answers, from any thread. Raises Unreachable, Refused; ConfigError
-    as `types`. `answer_ms`: how long one answer may take.
+    as `types`. `answer_ms`: how long one answer may take. After Unreachable the next request is made by a new
+    connection.
     """
-    client, thriftpy = None, _library(wanted)
-    for number, (host, port) in enumerate(servers, 1):
-        try:
-            client = _client(host, port, max(500, _CONNECT_MS // len(servers)), answer_ms, wanted)
-            break
-        except (thriftpy.thrift.TException, OSError) as error:
-            if number == len(servers):
-                raise Unreachable(_text(error)) from error
-    guard = threading.Lock()
-
-    def ask(request: Callable[[Any], Any]) -> Any:
-        with guard:
-            try:
-                return request(client)
-            except (thriftpy.thrift.TException, OSError, EOFError) as error:
-                if isinstance(error, thriftpy.thrift.TApplicationException) or _is_declared(error):
-                    raise Refused(type(error).__name__, _text(error)) from error
-                raise Unreachable(_text(error)) from error
-
+    connection = _Connection(servers, answer_ms, wanted)
+    connection.open()
     try:
-        yield ask
+        yield connection.ask
     finally:
-        assert client is not None
-        client.close()
+        connection.close()
 
+
+class _Connection:
+    def __init__(self, servers: Sequence[Server], answer_ms: int, wanted: str) -> None:
+        self._servers, self._answer_ms, self._wanted = servers, answer_ms, wanted
+        self._thriftpy = _library(wanted)
+        self._guard = threading.Lock()
+        self._client: Any = None
+        self._socket: _CheckedSocket | None = None
+        self._address = ""
+
+    def open(self) -> None:
+        """Raises Unreachable."""
+        connect_ms = max(500, _CONNECT_MS // len(self._servers))
+        for number, (host, port) in enumerate(self._servers, 1):
+            try:
+                self._client, self._socket = _client(host, port, connect_ms, self._answer_ms, self._wanted)
+                self._address = f"{host}:{port}"
+                return
+            except (self._thriftpy.thrift.TException, OSError) as error:
+                if number == len(self._servers):
+                    raise Unreachable(_text(error)) from error
+
+    def ask(self, request: Callable[[Any], Any]) -> Any:
+        with self._guard:
+            if self._client is None:
+                self.open()
+            try:
+                return request(self._client)
+            except Exception as error:
+                found = self._judged(error)
+                if not isinstance(found, Refused):  # the rest of its answer may still come
+                    self.close()
+                raise found from error
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _judged(self, error: Exception) -> Exception:
+        """What the error of a request means; the parser of an answer that is none raises errors of any
+        kind.
+        """
+        thrift = self._thriftpy.thrift
+        if isinstance(error, thrift.TApplicationException):
+            if error.type == thrift.TApplicationException.UNKNOWN_METHOD:
+                return Foreign(
+                    f"{self._address} is no metastore, it refuses a request of one: {_text(error)}"
+                )
+            return Refused(type(error).__name__, _text(error))
+        if _is_declared(error):
+            return Refused(type(error).__name__, _text(error))
+        if isinstance(error, _OtherAnswer):
+            return Foreign(f"{self._address} {error}")
+        if isinstance(error, (thrift.TException, OSError, EOFError)):
+            return self._unanswered(error)
+        return Foreign(f"{self._address} sends what is no answer of a metastore ({type(error).__name__})")
+
+    def _unanswered(self, error: Exception) -> Unreachable:
+        """A server that waits for the end of a line of HTTP gets one."""
+        assert self._socket is not None
+        if self._socket.begun:
+            return Unreachable(f"{self._address} did not end its answer ({_text(error)})")
+        if not isinstance(error, TimeoutError):
+            return Unreachable(
+                f"{self._address} closed the connection without an answer ({_text(error)}); one with TLS or "
+                "Kerberos, which are not supported, does that, too"
+            )
+        other = self._socket.after_a_line()
+        return Foreign(f"{self._address} {other}") if other else Unreachable(_text(error))
+
+
+class _OtherAnswer(Exception):
+    """An answer that no metastore gives; the text says what it is."""
+
+
+class _CheckedSocket:
+    """A socket of thriftpy2 whose answers begin as those of Thrift do, and hold no value of an absurd size:
+    the parser would make room for it, and wait for as many bytes. `begun`: the first bytes that came.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self.begun = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def read(self, size: int) -> bytes:
+        if size > _LARGEST_VALUE:
+            raise _OtherAnswer(f"answers with a value of {size:,} bytes")
+        data: bytes = self._inner.read(size)
+        if len(self.begun) < len(_BEGINS):
+            self.begun += data
+            if not self.begun.startswith(_BEGINS[: len(self.begun)]):
+                raise _OtherAnswer(_named(self.begun))
+        return data
+
+    def after_a_line(self) -> str:
+        """What the server answers to the end of a line, "" for nothing; the connection is of no use then."""
+        try:
+            self._inner.sock.settimeout(_LINE_S)
+            self._inner.write(b"\r\n\r\n")
+            self.read(_SHOWN_BYTES)
+        except _OtherAnswer as other:
+            return str(other)
+        except Exception:  # noqa: BLE001  it stays what it was: no answer
+            return ""
+        return ""
+
+
+def _named(begin: bytes) -> str:
+    shown = repr(begin[:_SHOWN_BYTES])[1:]
+    if begin.startswith((b"HTTP/", b"<")):
+        return f"answers by HTTP: {shown}"
+    if begin[:2] == b"\x15\x03":
+        return f"answers by TLS: {shown}"
+    if begin[0] in _SASL and begin[1:3] in (b"", b"\0", b"\0\0"):
+        return f"answers by SASL, as with Kerberos: {shown}"
+    return f"does not answer as a metastore: {shown}"
+
+
+#: how an answer of Thrift's SASL transport begins: its status, then the length of a message
+_SASL = range(1, 6)
 
 _LOADED: list[Any] = []
 
@@ -200,14 +326,15 @@ def types(wanted: str) -> Any:
     return _LOADED[0]
 
 
-def _client(host: str, port: int, connect_ms: int, answer_ms: int, wanted: str) -> Any:
+def _client(host: str, port: int, connect_ms: int, answer_ms: int, wanted: str) -> tuple[Any, _CheckedSocket]:
     """Raises TException, OSError."""
     thriftpy = _library(wanted)
     socket = thriftpy.transport.TSocket(host, port, socket_timeout=answer_ms, connect_timeout=connect_ms)
-    buffered = thriftpy.transport.TBufferedTransportFactory().get_transport(socket)
+    checked = _CheckedSocket(socket)
+    buffered = thriftpy.transport.TBufferedTransportFactory().get_transport(checked)
     buffered.open()
     protocol = thriftpy.protocol.TBinaryProtocolFactory().get_protocol(buffered)
-    return thriftpy.thrift.TClient(types(wanted).ThriftHiveMetastore, protocol)
+    return thriftpy.thrift.TClient(types(wanted).ThriftHiveMetastore, protocol), checked
 
 
 def _is_declared(error: BaseException) -> bool:

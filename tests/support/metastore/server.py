@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from hoodie.metastore.connection import connected, types
 from scripts import environment
 from tests.support.jars import missing_java
 from tests.support.server_process import JavaServer
@@ -49,3 +50,10 @@ class Metastore(JavaServer):
             "hoodie.write.lock.hivemetastore.table": f"t{next(self._numbers)}",
             "hoodie.write.lock.heartbeat_interval_ms": str(heartbeat_ms),
         }
+
+    def requests_of(self, options: dict[str, str]) -> int:
+        """How many hold the lock or wait for it."""
+        names = {name: options[f"hoodie.write.lock.hivemetastore.{name}"] for name in ("database", "table")}
+        wanted = types("a test").ShowLocksRequest(dbname=names["database"], tablename=names["table"])
+        with connected([("127.0.0.1", self.port)], 10_000, "a test") as ask:
+            return len(ask(lambda client: client.show_locks(wanted)).locks or ())

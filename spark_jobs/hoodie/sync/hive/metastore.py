@@ -6,14 +6,23 @@ import contextlib
 import getpass
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 from urllib.parse import unquote
 
 from hoodie.config.key import Config
 from hoodie.errors import StorageError
-from hoodie.metastore.connection import Ask, Refused, Server, Unreachable, connected, server, types
-from hoodie.sync.hive.catalog import Catalog, EntryChange, Stored, Values, batches
+from hoodie.metastore.connection import (
+    Ask,
+    Foreign,
+    Refused,
+    Server,
+    Unreachable,
+    connected,
+    server,
+    types,
+)
+from hoodie.sync.hive.catalog import Catalog, EntryChange, Stored, Values
 from hoodie.sync.hive.desired_entry import OUTPUT, SERDE, Column, Entry
 from hoodie.sync.settings import ANSWER_MS, BATCH, URIS
 
@@ -21,6 +30,11 @@ _WANTED = "sync with Hive's metastore"
 #: of a path that Hive makes of values (FileUtils.escapePathName)
 _ESCAPED = re.compile(r"""[\x00-\x1f"#%'*/:=?\\\x7f{\[\]^]""")
 _DEFAULT = "__HIVE_DEFAULT_PARTITION__"
+#: partitions that are dropped by a request
+_DROPPED = 100
+#: errors of a metastore that fails at a request, not those of a request that is wrong
+_FAILED = ("MetaException", "TApplicationException")
+T = TypeVar("T")
 
 
 def servers(config: Config) -> list[Server]:
@@ -45,17 +59,22 @@ class HiveMetastore(Catalog):
     @classmethod
     @contextlib.contextmanager
     def opened(cls, config: Config) -> Iterator[HiveMetastore]:
-        """Raises StorageError, which may work later, where no server answers in time."""
+        """Raises StorageError, which may work later where no server answers in time."""
         try:
             with connected(servers(config), config[ANSWER_MS], _WANTED) as ask:
                 yield cls(ask, config[URIS], config[BATCH])
         except Unreachable as error:
+            check = (
+                f"Check that it runs, that this machine reaches it ({URIS.name}) and that it answers in time "
+                f"({ANSWER_MS.name})"
+            )
+            if isinstance(error, Foreign):
+                check = Foreign.remedy(URIS.name)
             raise StorageError(
-                f"Hive's metastore {config[URIS]} can't be reached: {error}. Check that it runs, that this "
-                f"machine reaches it ({URIS.name}) and that it answers in time ({ANSWER_MS.name}); then sync "
-                "again: what is missing is done then",
+                f"Hive's metastore {config[URIS]} can't be reached: {error}. {check}; then sync again: what "
+                "is missing is done then",
                 metastore=config[URIS],
-                transient=True,
+                transient=not isinstance(error, Foreign),
             ) from error
 
     def has_database(self, database: str) -> bool:
@@ -149,13 +168,16 @@ class HiveMetastore(Catalog):
 
     def locations(self, database: str, entry: Entry, wanted: Iterable[Values]) -> dict[Values, str]:
         found: dict[Values, str] = {}
-        for names in batches([_name(entry, values) for values in wanted], self._batch):
+
+        def look(names: list[str]) -> None:
             request = _by_names(database, entry.name, names)
-            found |= {tuple(item.values): item.sd.location for item in self._read(request)}
+            found.update({tuple(item.values): item.sd.location for item in self._read(request)})
+
+        self._in_batches([_name(entry, values) for values in wanted], look)
         return found
 
     def add(self, database: str, entry: Entry, partitions: Mapping[Values, str]) -> None:
-        for some in batches(list(partitions), self._batch):
+        def add(some: list[Values]) -> None:
             request = self._types.AddPartitionsRequest(
                 dbName=database,
                 tblName=entry.name,
@@ -165,13 +187,17 @@ class HiveMetastore(Catalog):
             )
             self._change(f"add partitions to {database}.{entry.name}", _adding(request))
 
+        self._in_batches(list(partitions), add)
+
     def move(self, database: str, entry: Entry, partitions: Mapping[Values, str]) -> None:
-        for some in batches(list(partitions), self._batch):
+        def move(some: list[Values]) -> None:
             parts = [self._partition(database, entry, values, partitions[values]) for values in some]
             self._change(f"move partitions of {database}.{entry.name}", _moving(database, entry.name, parts))
 
+        self._in_batches(list(partitions), move)
+
     def drop(self, database: str, entry: Entry, partitions: Iterable[Values]) -> None:
-        for names in batches([_name(entry, values) for values in partitions], self._batch):
+        def drop(names: list[str]) -> None:
             request = self._types.DropPartitionsRequest(
                 dbName=database,
                 tblName=entry.name,
@@ -181,6 +207,27 @@ class HiveMetastore(Catalog):
                 needResult=False,
             )
             self._change(f"drop partitions of {database}.{entry.name}", _dropping(request))
+
+        self._in_batches([_name(entry, values) for values in partitions], drop, _DROPPED)
+
+    def _in_batches(
+        self, items: Sequence[T], request: Callable[[list[T]], None], most: int | None = None
+    ) -> None:
+        """A request for each batch. One that the metastore fails at is made again with half as many, down to
+        one: its database may take fewer of them than `.batch_num` (an embedded Derby about 500), and each
+        request is done as a whole.
+        """
+        size, start = min(self._batch, most or self._batch), 0
+        while start < len(items):
+            try:
+                request(list(items[start : start + size]))
+            except StorageError as error:
+                here = min(size, len(items) - start)
+                if here == 1 or error.values.get("kind") not in _FAILED:
+                    raise
+                size = here // 2
+            else:
+                start += size
 
     def _partition(self, database: str, entry: Entry, values: Values, path: str) -> Any:
         sd = self._raw[database, entry.name].sd
