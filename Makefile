@@ -1,6 +1,6 @@
 # Each target calls a script of the same name, which does as well where make is missing: scripts/test, scripts/demo, ...
 SHELL := /bin/bash
-.PHONY: help setup demo test test-all mutants lint format bench lock clean
+.PHONY: help setup demo test test-all mutants lint format bench docs lock clean
 
 help:
 	@echo "make demo    set up and run a week of daily upserts on Airflow and Spark"
@@ -9,6 +9,7 @@ help:
 	@echo "make mutants   small changes of the code that the fast tests are to notice (SAMPLE=200)"
 	@echo "make setup   set up everything    make lint    style, types, import contracts"
 	@echo "make bench   benchmarks, JSON out (ARGS=... for options)"
+	@echo "make docs    the site of the pages in docs/, into build/site (ARGS=serve shows it)"
 	@echo "make format  ruff fixes and formats    make lock  write requirements/*.lock anew (ARGS=--upgrade)"
 	@echo "make clean   remove what the other targets made"
 
@@ -37,10 +38,13 @@ format:
 bench:
 	@scripts/bench $(ARGS)
 
+docs:
+	@scripts/docs $(ARGS)
+
 lock:
 	@scripts/lock $(ARGS)
 
 clean:
-	rm -rf .venv .venv-hudi .venv-mutants .uv .cache .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	rm -rf .venv .venv-hudi .venv-docs .venv-mutants .uv .cache .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    build dist spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAIN = ROOT / ".venv"
 HUDI = ROOT / ".venv-hudi"
 MUTANTS = ROOT / ".venv-mutants"
+DOCS = ROOT / ".venv-docs"
 TOOLS = ROOT / ".uv"
 PACKAGED_JAVA = ROOT / ".cache" / "java-17"
 JAVA = 17

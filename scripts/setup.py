@@ -1,12 +1,13 @@
 """Makes the development environments, each exactly as its lock file says. Standard library only.
 
-    scripts/setup [main] [hudi] [jars] [browser] [debootstrap] [mutants] [--pip]
+    scripts/setup [main] [hudi] [jars] [browser] [debootstrap] [docs] [mutants] [--pip]
 
 main     .venv: Airflow, Spark 4, the project (editable), other readers, tools; a Java where Spark finds none
 hudi     .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run, on a Python that suits them
 jars     Apache Hudi's and Delta's jars into the local Maven repository, where `mvn` is there
 browser  Chromium from Debian's packages, where there is none and this user may install it
 debootstrap  the same for what makes the bare machines of scripts/fresh_machine
+docs     .venv-docs: what builds the site of the pages in docs/
 mutants  .venv-mutants: what changes the code for `make mutants`
 
 Without a name it makes all but `mutants`. It runs again in no time when nothing changed: a stamp in each venv
@@ -34,6 +35,7 @@ from pathlib import Path
 import tomllib
 
 from scripts.environment import (
+    DOCS,
     HUDI,
     JAVA,
     MAIN,
@@ -442,6 +444,10 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
         make_java()
     if "hudi" in parts:
         make_hudi_environment(pip=pip)
+    if "docs" in parts:
+        make_environment(
+            DOCS, REQUIREMENTS / "docs.lock", pip=pip, checks=("mkdocs", "mkdocstrings", "material")
+        )
     if "mutants" in parts:
         make_environment(MUTANTS, REQUIREMENTS / "mutants.lock", pip=pip, checks=("cosmic_ray", "coverage"))
     if "jars" in parts:
@@ -453,7 +459,7 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
 
 
 def main() -> int:
-    names = ("main", "hudi", "jars", "browser", "debootstrap")
+    names = ("main", "hudi", "jars", "browser", "debootstrap", "docs")
     parser = argparse.ArgumentParser(prog="scripts/setup", description=__doc__.splitlines()[0])
     parser.add_argument(
         "parts", nargs="*", metavar="part", help=f"{', '.join(names)}; none named: these; mutants"

@@ -34,8 +34,8 @@ def test_refused_settings_are_hudis_and_not_supported_here() -> None:
 
 
 def test_what_apache_hudi_does_by_default_is_not_refused() -> None:
-    """But for the versions of tables."""
-    other = {"hoodie.table.initial.version"}
+    """But for the versions of tables, and JDBC, by which a sync of Hudi goes that names no mode."""
+    other = {"hoodie.table.initial.version", "hoodie.datasource.hive_sync.use_jdbc"}
     refused = {name for name, rule in UNSUPPORTED.items() if not rule.accepts(hudi_settings()[name].default)}
     assert refused == other
 

@@ -93,6 +93,7 @@ def test_all_that_names_a_python_names_the_same() -> None:
         "build": classified[0],
         "dev": oldest,
         "hudi": setup.SPARK_35_PYTHONS[-1],
+        "docs": oldest,
         "mutants": oldest,
     }
 

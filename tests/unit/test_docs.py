@@ -103,7 +103,7 @@ class Tour:
         return main(words)
 
 
-@pytest.mark.parametrize("name", ["README.md", "cli.md"])
+@pytest.mark.parametrize("name", ["README.md", "cli.md", "migration.md"])
 def test_the_command_line_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
