@@ -20,7 +20,7 @@ from tests.conftest import require
 
 def built(site: Path, pages: Path = ROOT / "docs") -> subprocess.CompletedProcess[str]:
     require(interpreter(DOCS).exists(), "no .venv-docs: scripts/setup docs makes it")
-    command = [interpreter(DOCS), "-m", "mkdocs", "build", "--strict", "--site-dir", site]
+    command: list[str | Path] = [interpreter(DOCS), "-m", "mkdocs", "build", "--strict", "--site-dir", site]
     env = {**os.environ, "HOODIE_DOCS_DIR": str(pages), "NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True)
 

@@ -76,6 +76,18 @@ def test_a_dry_run_counts_what_the_write_counts(orders: Orders, operation: str) 
     assert done.num_writes > 0 or operation == "delete"
 
 
+@pytest.mark.parametrize("moves", ["true", "false"])
+def test_rows_that_change_their_partition(orders: Orders, moves: str) -> None:
+    orders.options |= {
+        "hoodie.index.type": "GLOBAL_SIMPLE",
+        "hoodie.simple.index.update.partition.path": moves,
+    }
+    orders.write(orders.rows("abc"))
+    news = pa.concat_tables([orders.rows("ad", ts=2, day="tue"), orders.rows("b", ts=2)])
+    planned, done = orders.both(news)
+    assert counts(planned) == counts(done)
+
+
 def test_late_rows_are_warned_of(orders: Orders) -> None:
     """A plan does not read the stored rows, which win here."""
     orders.write(orders.rows("ab", ts=9))

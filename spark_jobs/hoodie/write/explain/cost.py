@@ -141,10 +141,10 @@ def planned_partitions(
 
 def _added_rows(write: FileGroupWrite, profile: WorkloadProfile, deletes: bool) -> int:
     """Rows of its file that are not those of its base file; fewer than 0 where some go."""
-    if write.slice is None or write.append:
-        return 0 if deletes else write.rows
     group = (write.partition, write.file_id)
     updates, moved = profile.groups.get(group, [0])[0], profile.moved.get(group, 0)
+    if write.slice is None or write.append:
+        return 0 if deletes else write.rows - moved
     return -updates if deletes else write.rows - updates - 2 * moved
 
 
