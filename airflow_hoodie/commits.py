@@ -68,17 +68,19 @@ class TableReader:
         self._opened: dict[Instant, CommitDetails] = {}
         self._opening = Lock()
         self._refused: dict[Hashable, dict[str, Action]] = {}
-        self._last: Timeline | None = None
+        #: the timeline of the last poll, None where that found no table
+        self.last: Timeline | None = None
 
     def poll(self) -> Timeline:
         """The timeline as it is now, the same object while it does not change. Raises TableNotFound."""
+        before, self.last = self.last, None
         timeline = self._table.refresh()
-        if self._opened and timeline is not self._last:
+        if self._opened and timeline is not before:
             active = set(timeline.instants)
             for instant in list(self._opened):  # a copy, and no new dict: threads open commits meanwhile
                 if instant not in active:
                     self._opened.pop(instant, None)
-        self._last = timeline
+        self.last = timeline
         return timeline
 
     def refused(self, which: Hashable) -> dict[str, Action]:

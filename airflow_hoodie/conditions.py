@@ -29,6 +29,8 @@ from typing import Any, Protocol
 
 from airflow_hoodie.commits import CommitHit, TableReader, completed_at
 from hoodie.errors import ConfigError
+from hoodie.text import period, visible
+from hoodie.timeline import freshness
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.commit_details import CommitDetails
@@ -75,6 +77,12 @@ class Since:
 
     def __bool__(self) -> bool:
         return self.instant is not None or self.moment_ms is not None
+
+    def words(self) -> str:
+        """As a sentence has it: "instant 20260101000000000", "2026-01-01T00:00:00+00:00"."""
+        if self.instant is not None:
+            return f"instant {self.instant}"
+        return _iso(self.moment_ms) if self.moment_ms is not None else ""
 
     def on(self, timeline: Timeline) -> Bound:
         """The bound on a timeline: a completed instant is a place in the order of completion."""
@@ -145,6 +153,16 @@ class CommitFilter:
         wanted = None if partition is None else frozenset(partition_paths(partition))
         return cls(commit_actions(actions), wanted, _texts(extra_metadata), services)
 
+    def words(self) -> str:
+        """What else than being a commit of rows it asks for: " to partition 'a'", "" for nothing."""
+        parts = []
+        if self.actions != COMMIT_ACTIONS:
+            parts.append(f"with action {' or '.join(sorted(action.value for action in self.actions))}")
+        if self.partitions is not None:
+            parts.append(f"to partition {' or '.join(map(repr, sorted(self.partitions)))}")
+        parts += [f"with {key}={text!r}" for key, text in self.extra_metadata]
+        return "".join(f" {visible(part)}" for part in parts)
+
     def admits(
         self, timeline: Timeline, instant: Instant, read: Callable[[], CommitDetails | None]
     ) -> bool | None:
@@ -180,6 +198,10 @@ class Condition(Protocol):
 
     def find(self, reader: TableReader, timeline: Timeline) -> Hit | None:
         """What fulfils it, None while nothing does. Opens as few commits as it can; blocks."""
+        ...
+
+    def words(self) -> str:
+        """What it waits for, as a log says it."""
         ...
 
 
@@ -231,6 +253,12 @@ class Commits:
                 if count >= self.min_commits:
                     return newest
         return None
+
+    def words(self) -> str:
+        count = "a commit of rows" if self.min_commits == 1 else f"{self.min_commits:,} commits of rows"
+        since = f" after {self.since.words()}" if self.since else ""
+        until = f" and not after {self.until.words()}" if self.until else ""
+        return f"{count}{self.which.words()}{since}{until}"
 
     def _last_first(self, timeline: Timeline, refused: Mapping[str, Action]) -> Iterator[CommitHit]:
         found: list[tuple[int, Instant]] = []
@@ -290,24 +318,55 @@ class Partitions:
                 return None
         return PartitionsHit(timeline.base_path, instants)
 
+    def words(self) -> str:
+        names = visible(", ".join(map(repr, self.partitions)))
+        since = f" with a commit after {self.since.words()}" if self.since else ""
+        return f"{'partition' if len(self.partitions) == 1 else 'partitions'} {names}{since}"
+
 
 @dataclass(frozen=True)
 class Freshness:
-    """The table's last commit is at most `max_age_s` seconds old."""
+    """The table's last commit is at most `max_age_s` seconds old; None: the table is not late by the gap that
+    usually lies between its writes (hoodie.timeline.freshness), and not before that gap is known.
+    """
 
-    max_age_s: float
+    max_age_s: float | None
 
     @classmethod
-    def of(cls, *, max_age: float | timedelta) -> Freshness:
+    def of(cls, *, max_age: float | timedelta | None = None) -> Freshness:
         """`max_age` in seconds. Raises ConfigError."""
+        if max_age is None:
+            return cls(None)
         seconds = max_age.total_seconds() if isinstance(max_age, timedelta) else max_age
         if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or seconds <= 0:
             raise ConfigError(f"max_age is {max_age!r}; use a positive timedelta", max_age=str(max_age))
         return cls(float(seconds))
 
     def find(self, reader: TableReader, timeline: Timeline) -> CommitHit | None:
-        oldest = reader.storage.now_ms() - int(self.max_age_s * 1000)
+        limit = None if self.max_age_s is None else int(self.max_age_s * 1000)
+        if limit is None:
+            limit = freshness.Freshness.of(timeline, reader.details, reader.storage.now_ms()).late_after_ms
+            if limit is None:
+                return None
+        oldest = reader.storage.now_ms() - limit
         return Commits(since=Since(moment_ms=oldest - 1)).find(reader, timeline)
+
+    def words(self) -> str:
+        if self.max_age_s is None:
+            return "a commit of rows no older than three of the table's usual gaps between writes"
+        return f"a commit of rows of the last {period(self.max_age_s * 1000)}"
+
+
+def situation(reader: TableReader) -> str:
+    """What the table had at the reader's last poll, as a log says it; opens as few commits as it can."""
+    timeline = reader.last
+    if timeline is None:
+        return "no table is there yet"
+    hit = Commits().find(reader, timeline)
+    if hit is None:
+        return "the table has no commit of rows yet"
+    age = period(max(0, reader.storage.now_ms() - hit.completed_ms))
+    return f"its last commit of rows is {hit.instant.time}, completed {age} ago"
 
 
 _KINDS: dict[str, Callable[..., Condition]] = {
@@ -337,6 +396,10 @@ def partition_paths(value: Any) -> tuple[str, ...]:
             partition=str(value),
         )
     return tuple(dict.fromkeys(item.strip("/") for item in items))
+
+
+def _iso(millis: int) -> str:
+    return datetime.fromtimestamp(millis / 1000, tz=timezone.utc).isoformat()
 
 
 def _is_text(value: Any) -> bool:

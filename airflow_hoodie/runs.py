@@ -21,7 +21,7 @@ from hoodie.source.fingerprint import fingerprint
 from hoodie.storage.settings import options_of
 from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.token_store import TokenStore
-from hoodie.timeline.tokens import RUN_KEY, TaskRun, TokenCommit
+from hoodie.timeline.tokens import INTERVAL_KEY, RUN_KEY, TaskRun, TokenCommit
 
 #: settings of a job (docs/settings.md)
 WAIT_FOR_WRITER = "hoodie.write.wait.for.writer.ms"
@@ -45,12 +45,15 @@ def task_token(context: Mapping[str, Any]) -> str:
 
 
 def run_metadata(context: Mapping[str, Any]) -> dict[str, str]:
-    """Extra metadata that names the task run, for the timeline page; none outside of a run."""
+    """Extra metadata that names the task run and its data interval, for the timeline page; none outside of a
+    run.
+    """
     if "ti" not in context or "dag_run" not in context:
         return {}
-    task = context["ti"]
-    index = getattr(task, "map_index", -1)
-    return {RUN_KEY: TaskRun(task.dag_id, task.task_id, index, context["dag_run"].run_id).text()}
+    task, run = context["ti"], context["dag_run"]
+    named = {RUN_KEY: TaskRun(task.dag_id, task.task_id, getattr(task, "map_index", -1), run.run_id).text()}
+    interval = _interval(run)
+    return {**named, INTERVAL_KEY: interval} if interval else named
 
 
 def committed_before(
@@ -79,14 +82,18 @@ def commit_of(path: str, token: str, options: Mapping[str, str] | None = None) -
 
 
 def _stands_for(context: Mapping[str, Any], run: Any) -> str:
-    start, end = getattr(run, "data_interval_start", None), getattr(run, "data_interval_end", None)
-    if start is not None and end is not None:
-        return f"{_text(start)}/{_text(end)}"
+    if interval := _interval(run):
+        return interval
     key = context.get("partition_key") or getattr(run, "partition_key", None)
     if key:
         return f"partition={key}"
     date = getattr(run, "logical_date", None)
     return _text(date) if date is not None else f"run={run.run_id}"
+
+
+def _interval(run: Any) -> str:
+    start, end = getattr(run, "data_interval_start", None), getattr(run, "data_interval_end", None)
+    return f"{_text(start)}/{_text(end)}" if start is not None and end is not None else ""
 
 
 def _text(moment: datetime) -> str:

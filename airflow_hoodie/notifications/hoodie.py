@@ -19,7 +19,8 @@ from airflow_hoodie.links.hoodie import timeline_url
 from airflow_hoodie.table import HoodieTable
 from hoodie.errors import HoodieError
 from hoodie.mask import masked
-from hoodie.text import visible
+from hoodie.text import period, visible
+from hoodie.timeline.freshness import Freshness
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -64,8 +65,9 @@ class HoodieNotifier(BaseNotifier):
 
     The message is a dict: kind, title, text and html (all of it for people), table, base_path, instant, code
     (docs/errors.md), error, next_step, dag_id, task_id, run_id, map_index, try_number, links (addresses by
-    name: log, timeline, commit, Spark UI); of a late table also last_commit. What is unknown is "" or None.
-    Secrets are hidden as in logs.
+    name: log, timeline, commit, Spark UI); of a late table also last_commit and freshness, whose age_ms and
+    usual_ms are milliseconds since that and between writes. What is unknown is "" or None. Secrets are hidden
+    as in logs.
 
     :param channel: a notifier of Airflow, whose templated fields find the message as `hoodie`
         (`{{ hoodie.title }}`), or a function that is called with the message.
@@ -134,7 +136,7 @@ def message(context: Mapping[str, Any], table: Any = None) -> dict[str, Any]:
         "links": _links(ti, task, path, instant),
     }
     if kind == LATE:
-        found["last_commit"] = _last_commit(named)
+        found["last_commit"], found["freshness"] = _last_commit(named)
     found["title"] = _title(found)
     found["text"] = _lines(found)
     found["html"] = _html(found)
@@ -183,14 +185,16 @@ def _links(ti: Any, task: Any, path: str, instant: str) -> dict[str, str]:
     return {name: url for name, url in links.items() if url}
 
 
-def _last_commit(table: Any) -> dict[str, Any] | None:
-    """The table's last commit of rows, as CommitSensor's XCom; None where none can be found now."""
+def _last_commit(table: Any) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The last commit of rows, as CommitSensor's XCom, and the table's freshness; None without one."""
     try:
         reader = TableReader(*located(table))
-        hit = Commits().find(reader, reader.poll())
+        timeline = reader.poll()
+        hit = Commits().find(reader, timeline)
+        fresh = Freshness.of(timeline, reader.details, reader.storage.now_ms())
     except (HoodieError, AirflowException, OSError):
-        return None
-    return hit.to_dict() if hit else None
+        return None, None
+    return (hit.to_dict(), fresh.to_dict()) if hit else (None, None)
 
 
 def _title(found: Mapping[str, Any]) -> str:
@@ -208,6 +212,7 @@ def _rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     last = found.get("last_commit")
     if found["kind"] == LATE:
         commit = f"{last['instant']}, completed {last['completion_time']}" if last else "none is known"
+        commit += _rhythm(found.get("freshness") or {})
     number = f", try {found['try_number']}" if found["try_number"] else ""
     mapped = f", map index {found['map_index']}" if found["map_index"] >= 0 else ""
     rows = [
@@ -219,6 +224,12 @@ def _rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("Next", found["next_step"]),
     ]
     return [(label, text) for label, text in rows if text]
+
+
+def _rhythm(fresh: Mapping[str, Any]) -> str:
+    age, usual = fresh.get("age_ms"), fresh.get("usual_ms")
+    known = [f"{period(age)} ago"] if age is not None else []
+    return "".join(f"; {text}" for text in [*known, *([f"usually every {period(usual)}"] if usual else [])])
 
 
 def _lines(found: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from airflow.triggers.base import StartTriggerArgs
 
 from airflow_hoodie.arguments import check_path, default_deferrable, is_absolute, is_template, table_path
 from airflow_hoodie.commits import TableReader
-from airflow_hoodie.conditions import Condition, condition
+from airflow_hoodie.conditions import Condition, condition, situation
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.hooks.hoodie import located, resolved_path
 from airflow_hoodie.storage_conn import trigger_storage
@@ -96,7 +96,7 @@ class TimelineSensor(BaseSensorOperator):
         except HoodieError as error:
             raise from_error(error) from error
         if value is None:
-            self.log.info("Not yet on %s: %s", reader.base_path, wanted)
+            self.log.info("Waiting on %s for %s; %s", reader.base_path, wanted.words(), situation(reader))
         else:
             self.log.info("Found on %s: %s", reader.base_path, value)
         return PokeReturnValue(is_done=value is not None, xcom_value=value)

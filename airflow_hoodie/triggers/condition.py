@@ -17,13 +17,14 @@ from airflow.triggers.base import (
 
 from airflow_hoodie.arguments import table_path
 from airflow_hoodie.commits import TableReader
-from airflow_hoodie.conditions import Condition, condition
+from airflow_hoodie.conditions import Condition, condition, situation
 from airflow_hoodie.exceptions import HoodieException, from_error, from_report
 from airflow_hoodie.hooks.hoodie import storage_options
 from airflow_hoodie.polling import MAX_FAILURES, pause
 from hoodie.errors import ConfigError, HoodieError, TableNotFound
 from hoodie.storage import normalize
 from hoodie.text import visible
+from hoodie.timeline.active import Timeline
 
 #: a task that ends in the triggerer times out so much before Airflow would wake it on a worker to say so
 _BEFORE_TIMEOUT = timedelta(seconds=1)
@@ -122,6 +123,7 @@ class ConditionTrigger(BaseTrigger):
         path = normalize(table_path(self.table))
         reader: TableReader | None = None
         failures = 0
+        said: Timeline | str | None = ""
         while True:
             try:
                 if reader is None:
@@ -129,6 +131,10 @@ class ConditionTrigger(BaseTrigger):
                     reader = TableReader(path, options)
                 found = await asyncio.to_thread(look, reader, wanted, self.missing)
                 failures = 0
+                if found is None and reader.last is not said:
+                    said = reader.last
+                    now = await asyncio.to_thread(situation, reader)
+                    self.log.info("Waiting on %s for %s; %s", path, wanted.words(), now)
             except (OSError, HoodieError) as error:
                 failures += 1
                 if isinstance(error, (ConfigError, TableNotFound)) or failures >= MAX_FAILURES:

@@ -55,6 +55,21 @@ def size(count: int) -> str:
     return f"{amount:.1f} TiB"
 
 
+def period(milliseconds: float) -> str:
+    """A length of time for people: 12 s, 5 min, 3 h 20 min, 2 d 4 h."""
+    seconds = int(milliseconds // 1000)
+    if seconds < 60:
+        return f"{seconds} s"
+    minutes = seconds // 60
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
 def plural(count: int, noun: str) -> str:
     """1 file, 1,200 files."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -94,6 +94,9 @@ def test_airflow_calls_it(load_dag: Callable[[str], Any], tmp_path: Path) -> Non
     assert "Next: another writer is at work; wait for it" in busy["text"]
     assert found["fresh"]["last_commit"]["instant"] == instant
     assert f"Last commit: {instant}, completed " in found["fresh"]["text"]
+    assert found["fresh"]["freshness"]["age_ms"] >= 0
+    assert "ms ago" not in found["fresh"]["text"]
+    assert " s ago\n" in found["fresh"]["text"]
     other = found["other"]
     assert (other["kind"], other["table"], other["code"]) == ("failure", "orders", "")
     assert other["error"] == "ValueError: <no> password=******"

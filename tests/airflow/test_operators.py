@@ -6,7 +6,7 @@ import json
 import re
 import zipfile
 from collections.abc import Callable
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -34,6 +34,7 @@ from airflow_hoodie.operators.write import (
 from airflow_hoodie.runs import WAIT_FOR_WRITER
 from airflow_hoodie.table import HoodieTable
 from hoodie import errors
+from hoodie.timeline.tokens import TaskRun
 
 from .conftest import FakeSubmit
 
@@ -107,6 +108,20 @@ def test_the_commit_names_the_task_run(committing: FakeSubmit, table: HoodieTabl
         task.execute(context={"ti": ti, "dag_run": run})
         request = committing.request()
         assert request["extra_metadata"] == {"by": "7", "airflow.run": named}
+
+
+def test_the_commit_has_the_data_interval(committing: FakeSubmit, table: HoodieTable) -> None:
+    """Also where the token is the user's own, so that it says how often the table is written."""
+    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    ti = SimpleNamespace(dag_id="dag", task_id="write", run_id="r", map_index=-1)
+    run = SimpleNamespace(run_id="r", data_interval_start=start, data_interval_end=start + timedelta(days=1))
+    task = operator(UpsertOperator, committing, table, exactly_once=False)
+    task.execute(context={"ti": ti, "dag_run": run})
+    said = committing.request()["extra_metadata"]
+    assert said["airflow.interval"] == "2026-01-01T00:00:00+00:00/2026-01-02T00:00:00+00:00"
+    known = TaskRun.of(said)
+    assert known is not None
+    assert (known.dag_id, known.stands_for) == ("dag", said["airflow.interval"])
 
 
 def test_spark_arguments(committing: FakeSubmit, table: HoodieTable) -> None:

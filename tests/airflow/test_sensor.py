@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,19 @@ def test_a_missing_table(tmp_path: Path) -> None:
     assert not poke(str(tmp_path / "none")).is_done
     with pytest.raises(HoodieTableNotFoundError, match="none is no Hudi table"):
         poke(str(tmp_path / "none"), missing="fail")
+
+
+def test_the_log_says_what_is_waited_for_and_what_is_there(
+    table: Path, tmp_path: Path, logged: Callable[[], str]
+) -> None:
+    poke(str(tmp_path / "none"), partition="day=1")
+    line = f"Waiting on {tmp_path}/none for a commit of rows to partition 'day=1'; no table is there yet"
+    assert line in logged()
+    old = datetime.now().timestamp() - 7200
+    os.utime(table / ".hoodie" / f"{T1}.commit", (old, old))
+    poke(str(table), after=T1)
+    said = f"for a commit of rows after instant {T1}; its last commit of rows is {T1}, completed 2 h ago"
+    assert said in logged()
 
 
 def test_a_table_on_an_object_store() -> None:

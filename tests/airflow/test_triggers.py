@@ -173,6 +173,32 @@ def test_a_missing_table(table: WrittenTimeline, tmp_path: Path) -> None:
         waiting.execute_complete({}, run(missing))
 
 
+def test_the_triggerer_says_once_what_it_waits_for(
+    table: WrittenTimeline, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And again when the table has changed."""
+    first = table.commit()
+    trigger = ConditionTrigger(kind="commits", table=table.path, poke_interval=0, after=first, min_commits=2)
+
+    async def scenario() -> Any:
+        task = asyncio.create_task(first_event(trigger))
+        for _ in range(2):
+            await asyncio.sleep(0.3)
+            table.commit()
+        return await asyncio.wait_for(task, SECONDS)
+
+    asyncio.run(scenario())
+    lines = [line for line in capsys.readouterr().out.splitlines() if "Waiting on" in line]
+    waited = (
+        f"Waiting on {table.path} for 2 commits of rows after instant {first}; its last commit of rows is"
+    )
+    assert [f"{waited} {commit}," in line for commit, line in zip(table.commits, lines, strict=False)] == [
+        True,
+        True,
+    ]
+    assert len(lines) <= 4  # as files of a commit come one by one
+
+
 def test_hiccups_are_borne_and_a_dead_storage_is_not(
     table: WrittenTimeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_hoodie.commits import CommitHit, TableReader
-from airflow_hoodie.conditions import CommitFilter, Commits, Since, commit_actions, condition
+from airflow_hoodie.conditions import CommitFilter, Commits, Since, commit_actions, condition, situation
 from hoodie.errors import ConfigError
 from hoodie.storage import FileInfo
 from hoodie.storage.local import LocalStorage
@@ -431,6 +431,60 @@ def test_freshness(meta: Path) -> None:
     os.utime(meta / f"{T1}.commit", (old, old))
     assert look(meta, "freshness", max_age=timedelta(hours=2))["instant"] == T1
     assert look(meta, "freshness", max_age=60) is None  # clustering makes nothing fresh
+
+
+def test_freshness_by_the_tables_own_gaps(meta: Path) -> None:
+    """Without an age a daily table is fresh for three days; while no gap is known it is waited for."""
+    name = f"{T1}.commit"
+    (meta / name).write_text(metadata())
+    assert look(meta, "freshness") is None
+    run = "2026-01-01T00:00:00+00:00/2026-01-02T00:00:00+00:00"
+    (meta / name).write_text(metadata(**{"airflow.token": f"daily/load/-1/{run}"}))
+    assert look(meta, "freshness")["instant"] == T1
+    for days, fresh in ((2, True), (4, False)):
+        old = time.time() - days * 86_400
+        os.utime(meta / name, (old, old))
+        assert (look(meta, "freshness") is not None) is fresh
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "words"),
+    [
+        ("commits", {}, "a commit of rows"),
+        ("commits", {"after": T1, "min_commits": 2}, f"2 commits of rows after instant {T1}"),
+        (
+            "commits",
+            {"after": "2026-01-01", "until": "2026-01-02T00:00:00Z", "partition": ["b", "a"]},
+            "a commit of rows to partition 'a' or 'b' after 2026-01-01T00:00:00+00:00 "
+            "and not after 2026-01-02T00:00:00+00:00",
+        ),
+        (
+            "commits",
+            {"token": "t\x1b", "actions": ["commit"]},
+            "with action commit with airflow.token='t\\x1b'",
+        ),
+        ("partitions", {"partitions": "day=1"}, "partition 'day=1'"),
+        ("partitions", {"partitions": ["a", "b"], "after": T2}, f"'a', 'b' with a commit after instant {T2}"),
+        ("freshness", {"max_age": 5400}, "a commit of rows of the last 1 h 30 min"),
+        ("freshness", {}, "no older than three of the table's usual gaps"),
+    ],
+)
+def test_what_is_waited_for_in_words(kind: str, arguments: dict[str, Any], words: str) -> None:
+    assert words in condition(kind, arguments).words()
+
+
+def test_what_a_table_has_in_words(meta: Path) -> None:
+    """Of a table without properties, one without commits, and one whose last commit is some hours old."""
+    reader = TableReader(str(meta.parent))
+    assert situation(reader) == "no table is there yet"
+    reader.poll()
+    assert situation(reader) == "the table has no commit of rows yet"
+    (meta / f"{T1}.commit").write_text(metadata())
+    old = time.time() - 3.5 * 3600
+    os.utime(meta / f"{T1}.commit", (old, old))
+    (meta / f"{T2}.replacecommit").write_text(metadata(operation="CLUSTER"))
+    reader.poll()
+    assert situation(reader) == f"its last commit of rows is {T1}, completed 3 h 30 min ago"
 
 
 def test_freshness_by_the_storages_clock(meta: Path) -> None:

@@ -8,75 +8,29 @@ imports nothing for it, and a look that hangs is ended.
 from __future__ import annotations
 
 import json
-import statistics
 import subprocess
 import sys
 import threading
 import time
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import hoodie
 from hoodie.errors import HoodieError, JobError
 from hoodie.serve import instants
-from hoodie.serve.instants import Summaries, show, wall_millis
+from hoodie.serve.instants import Summaries, show
 from hoodie.serve.tables import ShownTable
 from hoodie.table.checkup import ERROR, OK, WARNING, Finding, glance
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant
+from hoodie.timeline.clock import wall_millis
+from hoodie.timeline.freshness import Freshness
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 
 _DAY_MS = 24 * 3_600_000
-#: gaps between so many commits say how often the table is usually written
-_GAPS, _FEWEST = 20, 4
-#: a table is late once it is older than so many of them, and than this
-_LATE, _LATE_MS = 3, 10 * 60_000
 #: findings that this page says in other words
 _SAID = frozenset({"pending"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Freshness:
-    """`age_ms` of the last write, `usual_ms` between writes; None where it is not known."""
-
-    last: Instant | None
-    age_ms: int | None
-    usual_ms: int | None
-
-    @classmethod
-    def of(cls, table: ShownTable, timeline: Timeline, summaries: Summaries) -> Freshness:
-        """Of writes of rows: services don't make a table fresher."""
-        writes: list[Instant] = []
-        for instant in reversed(timeline.commits()):
-            if len(writes) > _GAPS:
-                break
-            if _is_write(table, timeline, summaries, instant):
-                writes.append(instant)
-        if not writes:
-            return cls(last=None, age_ms=None, usual_ms=None)
-        completed = timeline.completion_of(writes[0])
-        age = None if completed is None else max(0, table.now_ms - completed)
-        times = [ms for ms in (wall_millis(item.time) for item in writes) if ms is not None]
-        gaps = [later - earlier for later, earlier in pairwise(times)]
-        usual = int(statistics.median(gaps)) if len(gaps) >= _FEWEST else None
-        return cls(last=writes[0], age_ms=age, usual_ms=usual)
-
-    @property
-    def late(self) -> bool:
-        if self.age_ms is None or self.usual_ms is None:
-            return False
-        return self.age_ms > max(_LATE_MS, _LATE * self.usual_ms)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "instant": self.last.time if self.last else None,
-            "action": self.last.action.value if self.last else None,
-            "start_ms": wall_millis(self.last.time) if self.last else None,
-            "age_ms": self.age_ms,
-            "usual_ms": self.usual_ms,
-            "late": self.late,
-        }
 
 
 def health(table: ShownTable, summaries: Summaries) -> dict[str, Any]:
@@ -86,7 +40,7 @@ def health(table: ShownTable, summaries: Summaries) -> dict[str, Any]:
     timeline, beats = table.timeline(), table.beats()
     pending = [show(table, timeline, summaries, item, beats).to_dict() for item in timeline.pending()]
     waiting = instants.waiting(table, beats.values())
-    fresh = Freshness.of(table, timeline, summaries)
+    fresh = Freshness.of(timeline, partial(summaries.commit, table, timeline), table.now_ms)
     rolled_back = _recent_rollbacks(table, timeline, summaries)
     findings = [finding for finding in glance(table.table) if finding.status != OK]
     level, reasons = _judged(pending, fresh, rolled_back, findings, len(waiting))
@@ -100,15 +54,6 @@ def health(table: ShownTable, summaries: Summaries) -> dict[str, Any]:
         "waiting": waiting,
         "findings": [finding.to_dict() for finding in findings],
     }
-
-
-def _is_write(table: ShownTable, timeline: Timeline, summaries: Summaries, instant: Instant) -> bool:
-    """Of replacecommits and of those whose plan is gone, only the commit itself says it."""
-    kind = timeline.kind_from_listing(instant)
-    if kind is not None and kind.rewrites:
-        return False
-    details = summaries.commit(table, timeline, instant)
-    return details is None or not details.is_service
 
 
 def _recent_rollbacks(table: ShownTable, timeline: Timeline, summaries: Summaries) -> list[dict[str, Any]]:

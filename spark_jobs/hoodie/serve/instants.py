@@ -18,7 +18,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timezone
 from typing import Any, TypeVar
 
 from hoodie.concurrency.queue import line
@@ -28,7 +27,7 @@ from hoodie.table.heartbeat import HeartbeatFile
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archive.archive import ArchivedEntry
-from hoodie.timeline.clock import instant_millis, parse_instant
+from hoodie.timeline.clock import instant_millis, wall_millis
 from hoodie.timeline.commit_details import CommitDetails
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.rolled_back_commit import RolledBackCommit
@@ -265,14 +264,6 @@ class Summaries:
             while len(self._archives) > 8:
                 self._archives.popitem(last=False)
         return found
-
-
-def wall_millis(time: InstantTime) -> int | None:
-    """The wall clock of an instant, as milliseconds since 1970 in its own zone; None where it is no time."""
-    try:
-        return int(parse_instant(time).replace(tzinfo=timezone.utc).timestamp() * 1000)
-    except ValueError:
-        return None  # such as 00000000000000010 of the metadata table
 
 
 def parse_limit(text: str | None) -> int:

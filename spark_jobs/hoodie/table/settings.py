@@ -1,8 +1,9 @@
-"""Settings of heartbeats and of waiting for a table."""
+"""Settings of heartbeats, of waiting for a table, and of how often it is written."""
 
 from __future__ import annotations
 
 from hoodie.config.key import int_key
+from hoodie.timeline.freshness import EXPECTED_KEY
 
 INTERVAL_MS = int_key(
     "hoodie.client.heartbeat.interval_in_ms",
@@ -25,4 +26,13 @@ WAIT_MS = int_key(
     "0: a second writer is refused at once.",
     minimum=0,
     group="concurrency",
+)
+EXPECTED_INTERVAL_MS = int_key(
+    EXPECTED_KEY,
+    0,
+    "Milliseconds that usually lie between two writes of the table, such as 86400000 for a day. Commits have "
+    "it, and the table is late after three times that. 0: the data intervals of its writes say it, or the "
+    "gaps between them.",
+    minimum=0,
+    group="write",
 )

@@ -51,6 +51,14 @@ def instant_millis(text: str, utc: bool) -> int:
     return int((moment.replace(tzinfo=timezone.utc) if utc else moment.astimezone()).timestamp() * 1000)
 
 
+def wall_millis(time: InstantTime) -> int | None:
+    """The wall clock of an instant, as milliseconds since 1970 in its own zone; None where it is no time."""
+    try:
+        return int(parse_instant(time).replace(tzinfo=timezone.utc).timestamp() * 1000)
+    except ValueError:
+        return None  # such as 00000000000000010 of the metadata table
+
+
 def new_instant_time(after: InstantTime | None, utc: bool = False) -> InstantTime:
     """A time of a request later than `after`, and than every such time given out by this process.
 

@@ -5,7 +5,7 @@ only.
   commit's extra metadata. So both are published in one step. Tokens of archived commits are in
   timeline.token_store.
 - The extra metadata also names the task run that made a commit: `airflow.run` names the run, `airflow.token`
-  what the run stood for.
+  what the run stood for; `airflow.interval` has the data interval where the token does not.
 - Both have the form `<DAG>/<task>/<map index>/<what>`. <what> is `run=<run id>`, `partition=<key>`, a date,
   or the start and the end of a data interval. A token that a user chose is any other text.
 """
@@ -116,6 +116,7 @@ class TokenCommit:
 
 #: key of a commit's extra metadata
 RUN_KEY = "airflow.run"
+INTERVAL_KEY = "airflow.interval"
 
 _TEXT = re.compile(r"([\w.-]+)/([\w.-]+)/(-?[0-9]{1,9})/(.+)", re.DOTALL)
 _RUN = "run="
@@ -146,9 +147,10 @@ class TaskRun:
         """The run that made the commit, and what it stood for; None where the commit does not say."""
         run = cls.parse(extra_metadata.get(RUN_KEY))
         token = cls.parse(extra_metadata.get(TOKEN_KEY))
-        if run is None or token is None:
-            return run or token
-        return cls(run.dag_id, run.task_id, run.map_index, run.run_id, token.stands_for)
+        if run is None:
+            return token
+        stands_for = token.stands_for if token is not None else extra_metadata.get(INTERVAL_KEY) or ""
+        return cls(run.dag_id, run.task_id, run.map_index, run.run_id, stands_for)
 
     def text(self) -> str:
         """The value of `airflow.run`."""

@@ -36,6 +36,7 @@ from hoodie.table.buckets import check_no_buckets, check_no_hash_rings
 from hoodie.table.features import ROWS, UNKNOWN, check_features
 from hoodie.table.handle import Table, layout_of
 from hoodie.table.properties import TableProperties, TableType
+from hoodie.table.settings import EXPECTED_INTERVAL_MS
 from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import META_FOLDER, Timeline
@@ -225,7 +226,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         config=config,
         context=context,
         storage=storage,
-        extra_metadata=_extra(request, avro_text if operation.brings_rows or stored else ""),
+        extra_metadata=_extra(request, config, avro_text if operation.brings_rows or stored else ""),
         new_properties=_new(config, name, shape, index) if props is None else None,
         timeline_utc=_utc(config, props),
         table_schema=table_schema,
@@ -490,8 +491,9 @@ def _utc(config: Config, props: TableProperties | None) -> bool:
     return config[TIMELINE_ZONE] is TimelineZone.UTC if props is None else props.timeline_utc
 
 
-def _extra(request: WriteRequest, avro_text: str) -> dict[str, str]:
+def _extra(request: WriteRequest, config: Config, avro_text: str) -> dict[str, str]:
     for name in (SCHEMA_KEY, LATEST_SCHEMA_KEY):
         if name in request.extra_metadata:
             raise ConfigError(f"extra metadata {name!r} is the writer's own; choose another name", key=name)
-    return {**request.extra_metadata, SCHEMA_KEY: avro_text}
+    stated = {EXPECTED_INTERVAL_MS.name: str(gap)} if (gap := config[EXPECTED_INTERVAL_MS]) else {}
+    return {**stated, **request.extra_metadata, SCHEMA_KEY: avro_text}

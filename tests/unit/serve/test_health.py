@@ -250,6 +250,20 @@ def test_a_table_is_late_by_its_own_rhythm(table: WrittenTimeline, ask: Ask, mon
     assert "no write for longer than usual" in late["reasons"]
 
 
+def test_a_burst_of_writes_makes_no_table_late(table: WrittenTimeline, ask: Ask, monkeypatch: Any) -> None:
+    """A catch-up writes six days in a row; a day later nothing is known of how often the table is written."""
+    for _ in range(6):
+        table.commit()
+    real = LocalStorage.now_ms
+    monkeypatch.setattr(LocalStorage, "now_ms", lambda self: real(self) + 24 * 3_600_000)
+    found = ask("tables/orders/health")
+    assert (found["last_write"]["usual_ms"], found["last_write"]["basis"]) == (None, None)
+    assert (found["level"], found["reasons"]) == (0, [])
+    table.commit(extra=RUN)
+    known = ask("tables/orders/health")["last_write"]
+    assert (known["usual_ms"], known["basis"], known["late"]) == (3_600_000, "intervals", True)
+
+
 def test_a_glance_at_a_long_timeline_opens_few_commits(
     table: WrittenTimeline, ask: Ask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
