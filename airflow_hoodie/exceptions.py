@@ -2,6 +2,7 @@
 
 HoodieException (an AirflowException)
 ├── HoodieConfigurationError   the operator, its connection or a setting is wrong; a retry won't help
+├── HoodieTransformError       a function of one's own failed; a retry helps if what it calls did not answer
 ├── HoodieTableError           what lies on storage is damaged, or of a newer Hudi; a person has to look
 │   ├── HoodieTableNotFoundError   the path holds no table
 │   └── HoodieTableStateError      the table's past forbids what was asked; a retry won't help
@@ -24,7 +25,7 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException
 
-from hoodie.errors import HoodieError
+from hoodie.errors import ASK_AGAIN, HoodieError
 from hoodie.mask import masked
 from hoodie.text import lines, visible
 
@@ -41,6 +42,17 @@ class HoodieException(AirflowException):
 
 class HoodieConfigurationError(HoodieException):
     """Wrong argument, connection or setting."""
+
+
+class HoodieTransformError(HoodieException):
+    """The function of `transform` raised an error, whose file and line the message has, or answered no rows.
+    `values["traceback"]` has its frames, and is in the task's log.
+    """
+
+    @property
+    def transient(self) -> bool:
+        """Was it a connection that failed, so that the next try may succeed?"""
+        return self.message.endswith(ASK_AGAIN)
 
 
 class HoodieTableError(HoodieException):
@@ -90,6 +102,7 @@ class HoodieJobKilledError(HoodieJobError):
 _BY_CODE: dict[str, type[HoodieException]] = {
     "configuration": HoodieConfigurationError,
     "table_mismatch": HoodieConfigurationError,
+    "transform": HoodieTransformError,
     "table": HoodieTableError,
     "table_not_found": HoodieTableNotFoundError,
     "torn_properties": HoodieTableError,

@@ -65,7 +65,7 @@ class JobOutput:
             self.result = log_result(self.log, value)
         else:
             self.report = value
-            self.log.error("The job failed: %s", shown.get("message"))
+            log_error(self.log, value)
         return True
 
     def other(self, line: str) -> str:
@@ -84,6 +84,18 @@ def log_result(log: Any, result: Mapping[str, Any]) -> dict[str, Any]:
     for warning in shown.get("warnings") or ():
         log.warning("%s", warning)
     return {name: value for name, value in result.items() if name != SUMMARY}
+
+
+def log_error(log: Any, report: Mapping[str, Any]) -> None:
+    """Logs the message of a job's error, and the traceback of a function of the user's own, a message a line;
+    control characters are escaped.
+    """
+    log.error("The job failed: %s", visible(report.get("message")))
+    values = report.get("values")
+    trace = values.get("traceback") if isinstance(values, Mapping) else None
+    if isinstance(trace, str):
+        for line in trace.rstrip("\n").split("\n"):
+            log.error("%s", visible(line))
 
 
 def parse_marker(line: str, nonce: str = "") -> tuple[str, dict[str, Any] | None]:

@@ -19,6 +19,7 @@ from airflow_hoodie.exceptions import (
     HoodieJobKilledError,
     HoodieSourceNotFoundError,
     HoodieTableStateError,
+    HoodieTransformError,
     HoodieValidationError,
 )
 
@@ -37,7 +38,8 @@ class HoodieRetryPolicy(RetryPolicy):
     """By the exception's cause (airflow_hoodie.exceptions).
 
     Conflicts are retried after `base`, doubled with every try up to `longest`, give or take a quarter, so
-    that writers which collided don't collide again; so is a source that has no files yet. Wrong settings,
+    that writers which collided don't collide again; so is a source that has no files yet, and a
+    function of one's own that could not reach what it calls. Other errors of such a function, wrong settings,
     rows that can't be written and data intervals out of order fail at once: the next try would find the same.
     A job that was killed is retried after `base`; its write is found or rolled back. So is one whose commit
     may be there or not, if the retry would find the commit; else it fails, as a person has to look. For
@@ -62,6 +64,10 @@ class HoodieRetryPolicy(RetryPolicy):
             return RetryDecision.retry(self._delay(try_number), reason)
         if isinstance(exception, HoodieSourceNotFoundError):
             return RetryDecision.retry(self._delay(try_number), "the source is not there yet")
+        if isinstance(exception, HoodieTransformError):
+            if exception.transient:
+                return RetryDecision.retry(self._delay(try_number), "what the transform calls did not answer")
+            return RetryDecision.fail("a retry finds the same error of the transform")
         if isinstance(exception, HoodieConfigurationError):
             return RetryDecision.fail("a retry finds the same wrong setting")
         if isinstance(exception, HoodieTableStateError):

@@ -32,7 +32,7 @@ from airflow_hoodie.exceptions import (
     from_report,
 )
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
-from airflow_hoodie.job_output import log_result
+from airflow_hoodie.job_output import log_error, log_result
 from airflow_hoodie.job_results import JobResult, check_table
 from airflow_hoodie.publication import Publication, RunningOperator
 from airflow_hoodie.runs import commit_of
@@ -235,6 +235,7 @@ class ClusterJob:
             result = log_result(self._log, result)
             stats.committed(result)
         elif report is not None and report.error is not None and state not in _KILLED:
+            log_error(self._log, report.error)
             raise from_report(report.error)
         else:
             result = self._committed(state, str(event["before"]))

@@ -13,7 +13,12 @@ from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
 from airflow_hoodie.arguments import fields_of, is_later
 from airflow_hoodie.commits import TableReader
 from airflow_hoodie.conditions import Commits
-from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieConflictError, HoodieException
+from airflow_hoodie.exceptions import (
+    HoodieConfigurationError,
+    HoodieConflictError,
+    HoodieException,
+    HoodieTransformError,
+)
 from airflow_hoodie.hooks.hoodie import located
 from airflow_hoodie.links.hoodie import timeline_url
 from airflow_hoodie.table import HoodieTable
@@ -34,6 +39,7 @@ _TABLE = "look at the table: hoodie doctor --table {path}"
 _AGAIN = "nothing was committed; run the task again"
 _NEXT = {
     "configuration": "correct the setting or argument that the error names; a retry finds the same",
+    "transform": "correct the function of transform; the log has the traceback of its error",
     "table_mismatch": "the task's options contradict the table's own; correct them",
     "source_not_found": "the source has no files yet; run the task again when they are there",
     "input": _ROWS,
@@ -127,7 +133,7 @@ def message(context: Mapping[str, Any], table: Any = None) -> dict[str, Any]:
         "instant": instant,
         "code": code,
         "error": _text(error),
-        "next_step": _next_step(kind, code, path),
+        "next_step": _next_step(kind, code, path, error),
         "dag_id": getattr(ti, "dag_id", None) or getattr(run, "dag_id", None) or "",
         "task_id": getattr(ti, "task_id", None) or "",
         "run_id": getattr(ti, "run_id", None) or getattr(run, "run_id", None) or "",
@@ -169,9 +175,11 @@ def _named(table: Any) -> tuple[str, str]:
     return name or path.rstrip("/").rpartition("/")[2], path
 
 
-def _next_step(kind: str, code: str, path: str) -> str:
+def _next_step(kind: str, code: str, path: str, error: Any) -> str:
     if kind == LATE:
         return "look at the DAG that writes the table; the timeline shows its last commits and running writes"
+    if isinstance(error, HoodieTransformError) and error.transient:
+        return "look whether what the transform calls answers, then run the task again"
     step = _NEXT.get(code) or (_TABLE if code else _NEXT["job"])
     return step.format(path=path or "the table's path")
 

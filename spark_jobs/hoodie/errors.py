@@ -2,6 +2,7 @@
 
 HoodieError
 ├── ConfigError            a setting or a combination of settings is wrong
+├── TransformError         a function of the user's own failed, or answered what is no rows
 ├── InputError             the incoming rows can't be written as they are
 │   ├── SourceNotFound     there are no files where they were to come from, yet
 │   ├── SchemaError        their schema can't become the table's schema
@@ -74,6 +75,21 @@ def _rebuild(cls: type[HoodieError], message: str, values: dict[str, Any]) -> Ho
 
 class ConfigError(HoodieError):
     code = "configuration"
+
+
+class TransformError(HoodieError):
+    """`traceback`: of the function's own frames, where this process has called it."""
+
+    code = "transform"
+
+    @property
+    def transient(self) -> bool:
+        """Was it a service that the function calls, which may answer the next time?"""
+        return self.message.endswith(ASK_AGAIN)
+
+
+#: how the message ends where the function could not reach what it calls
+ASK_AGAIN = "; what it calls did not answer, and may do so the next time"
 
 
 class InputError(HoodieError):
@@ -190,6 +206,7 @@ CODES: dict[str, type[HoodieError]] = {
     for cls in (
         HoodieError,
         ConfigError,
+        TransformError,
         InputError,
         SourceNotFound,
         SchemaError,

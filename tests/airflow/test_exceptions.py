@@ -12,6 +12,7 @@ from hoodie.errors import CODES, HoodieError
 CAUSES = {
     "hoodie": ("HoodieJobError", "HoodieException"),
     "configuration": ("HoodieConfigurationError",) * 2,
+    "transform": ("HoodieTransformError",) * 2,
     "table_mismatch": ("HoodieConfigurationError",) * 2,
     "input": ("HoodieValidationError",) * 2,
     "schema": ("HoodieValidationError",) * 2,

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import logging
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.definitions.retry_policy import RetryAction
 
 from airflow_hoodie import HoodieTable, InsertOverwriteOperator, UpsertOperator
 from airflow_hoodie.engines import missing_packages
-from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieTransformError
 from airflow_hoodie.hooks.local import HoodieLocalHook
+from airflow_hoodie.job_output import JobOutput
+from airflow_hoodie.notifications.hoodie import message
+from airflow_hoodie.retries import HoodieRetryPolicy
 from hoodie.backend.local import LocalBackend
 from hoodie.jobs._main import parse_request, run
 from hoodie.progress import silent
@@ -89,6 +96,48 @@ def test_a_function_of_the_dag_file_is_refused() -> None:
     task.resolve()
     with pytest.raises(HoodieConfigurationError, match=r"no\.such:f is not found here"):
         task.done_before({})
+
+
+def test_an_error_of_the_function_reaches_the_task_and_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logged: Callable[[], str]
+) -> None:
+    """With file, line and traceback, from a job in a process of its own; what a retry makes of it."""
+    (tmp_path / "rows.csv").write_text("id\na\n")
+    module = tmp_path / "asking_in_dags.py"
+    module.write_text(
+        "def rates(rows):\n    raise ConnectionError('rates: no answer')\n\ndef f(rows):\n    rates(rows)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    task = made(tmp_path, transform="asking_in_dags:f", engine="local")
+    request = {**task.request(), "engine": "local"}
+    with pytest.raises(HoodieTransformError) as caught:
+        HoodieLocalHook("upsert").run(request)
+    place = f"(in rates, {module}, line 2)"
+    assert f"asking_in_dags:f raised ConnectionError: rates: no answer {place}" in str(caught.value)
+    assert (caught.value.code, caught.value.transient) == ("transform", True)
+    said = logged()
+    assert f'  File "{module}", line 5, in f' in said
+    assert f'  File "{module}", line 2, in rates' in said
+    assert HoodieRetryPolicy().evaluate(caught.value, 1, 5).action is RetryAction.RETRY
+    found = message({"exception": caught.value})
+    assert found["next_step"].startswith("look whether what the transform calls answers")
+    module.write_text("def f(batch):\n    return {}['rate']\n")
+    with pytest.raises(HoodieTransformError, match=r"KeyError: 'rate' \(in f, .*, line 2\)$") as caught:
+        HoodieLocalHook("upsert").run(request)
+    assert HoodieRetryPolicy().evaluate(caught.value, 1, 5).action is RetryAction.FAIL
+    found = message({"exception": caught.value})
+    assert (found["code"], found["next_step"][:32]) == ("transform", "correct the function of transfor")
+
+
+def test_a_traceback_begins_no_line_of_another_and_has_no_secret(caplog: pytest.LogCaptureFixture) -> None:
+    output = JobOutput(logging.getLogger("job"))
+    trace = "Traceback\n  File\x1b[2J\nKeyError: password=abc"
+    report = {"code": "transform", "message": "m", "values": {"traceback": trace}}
+    with caplog.at_level("INFO"):
+        assert output.take(f"HOODIE_ERROR {json.dumps(report)}")
+    assert [record.getMessage() for record in caplog.records] == [
+        "The job failed: m", "Traceback", "  File\\x1b[2J", "KeyError: password=******",
+    ]  # fmt: skip
 
 
 def test_a_local_job_needs_duckdb_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,6 +30,14 @@ def wrong(batch: pa.RecordBatch) -> Any:
     return batch.to_pydict()
 
 
+def unreachable(batch: pa.RecordBatch) -> Any:
+    """As what asks a service for rates, by a library that raises an error of its own."""
+    try:
+        raise ConnectionRefusedError(111, "refused")
+    except OSError as error:
+        raise RuntimeError("rates:\nno answer") from error
+
+
 def fails(batch: pa.RecordBatch) -> Any:
     raise ValueError("no such country")
 

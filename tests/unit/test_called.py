@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import sys
+import urllib.error
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +18,7 @@ import hoodie
 from hoodie.backend.local import LocalBackend
 from hoodie.cli import main
 from hoodie.config.functions import identity, name_of
-from hoodie.errors import ConfigError
+from hoodie.errors import ConfigError, TransformError
 from hoodie.jobs._main import parse_request, run
 from hoodie.progress import silent
 from hoodie.source import Source
@@ -110,9 +113,84 @@ def test_what_is_wrong_is_said_before_anything_is_written(
     table: str, transform: Any, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transforming, "BATCH_ROWS", 2)
-    with pytest.raises(ConfigError, match=message):
+    with pytest.raises((ConfigError, TransformError), match=message) as caught:
         hoodie.write_table(ROWS, table, options=OPTIONS, transform=transform)
+    own = "imported" not in message and "no function" not in message
+    assert caught.value.code == ("transform" if own else "configuration")
     assert not Path(table, ".hoodie").exists()
+
+
+@pytest.mark.parametrize("named", [True, False], ids=["by its name", "itself"])
+def test_an_error_of_the_function_says_where(table: str, named: bool) -> None:
+    """The file and the line in the message, and its traceback, without frames of this package."""
+    function: Any = "tests.support.functions:fails" if named else functions.fails
+    with pytest.raises(TransformError) as caught:
+        hoodie.write_table(ROWS, table, options=OPTIONS, transform=function)
+    lines = Path(functions.__file__).read_text().splitlines()
+    line = next(at for at, text in enumerate(lines, 1) if "no such country" in text)
+    message = f"fails raised ValueError: no such country (in fails, {functions.__file__}, line {line})"
+    assert caught.value.message.endswith(message)
+    values = caught.value.values
+    assert (values["file"], values["line"], values["error"]) == (functions.__file__, line, "ValueError")
+    assert values["traceback"].splitlines()[0] == "Traceback (most recent call last):"
+    assert values["traceback"].splitlines()[-1] == "ValueError: no such country"
+    assert 'raise ValueError("no such country")' in values["traceback"]
+    assert "transform.py" not in values["traceback"]
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert not caught.value.transient
+
+
+def test_an_error_of_a_library_names_the_line_that_called_it(table: str) -> None:
+    def parses(batch: pa.RecordBatch) -> Any:
+        return json.loads("{")
+
+    with pytest.raises(TransformError, match=rf"JSONDecodeError: Exp.*\(in parses, {__file__}, line \d+\)"):
+        hoodie.write_table(ROWS, table, options=OPTIONS, transform=parses)
+
+
+class ConnectTimeout(OSError):
+    """As that of requests, which is no TimeoutError."""
+
+
+@pytest.mark.parametrize(
+    ("error", "transient"),
+    [
+        (ConnectionResetError("reset"), True),
+        (TimeoutError("10 s"), True),
+        (socket.gaierror("no such host"), True),
+        (ConnectTimeout("10 s"), True),
+        (urllib.error.URLError(ConnectionRefusedError()), True),
+        (urllib.error.URLError("unknown url type"), False),
+        (FileNotFoundError("rates.csv"), False),
+        (KeyError("rate"), False),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_only_connections_may_work_the_next_time(table: str, error: Exception, transient: bool) -> None:
+    def asks(batch: pa.RecordBatch) -> Any:
+        raise error
+
+    with pytest.raises(TransformError) as caught:
+        hoodie.write_table(ROWS, table, options=OPTIONS, transform=asks)
+    assert caught.value.transient is transient
+    assert ("did not answer" in caught.value.message) is transient
+
+
+def test_a_bug_in_what_handles_a_lost_connection_is_a_bug(table: str) -> None:
+    """What was handled is no cause; what another error was raised from is one."""
+
+    def falls_back(batch: pa.RecordBatch) -> Any:
+        try:
+            raise ConnectionError("lost")
+        except ConnectionError:
+            return {}["cached"]
+
+    with pytest.raises(TransformError, match="KeyError") as caught:
+        hoodie.write_table(ROWS, table, options=OPTIONS, transform=falls_back)
+    assert not caught.value.transient
+    with pytest.raises(TransformError, match=r": rates: no answer \(in unreachable, .*\); what it") as caught:
+        hoodie.write_table(ROWS, table, options=OPTIONS, transform=functions.unreachable)
+    assert caught.value.transient
 
 
 def test_which_functions_other_processes_can_import(monkeypatch: pytest.MonkeyPatch) -> None:

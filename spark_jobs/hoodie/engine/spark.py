@@ -39,7 +39,7 @@ from hoodie.engine.session import (
 )
 from hoodie.engine.spark_files import local_path, spark_dataset
 from hoodie.engine.task import BatchFunction, Task
-from hoodie.errors import ConfigError, HoodieError, InputError, JobError
+from hoodie.errors import ConfigError, HoodieError, InputError, JobError, TransformError
 
 #: the column that says which rows were added
 PAD = "_hoodie_pad"
@@ -228,14 +228,7 @@ class SparkEngine(Engine):
         try:
             rows = frame.collect()
         except Exception as error:
-            if found := _UNREAD.search(str(error)):
-                raise InputError(
-                    f"{found[1]} can't be read by Spark: {_cause(error)}; check the file", file=found[1]
-                ) from error
-            cause = _cause(error)
-            if cause.startswith(_REFUSED):  # by a task that reads a source
-                raise InputError(cause.removeprefix(_REFUSED)) from error
-            raise JobError(f"a Spark job failed: {cause}") from error
+            raise of_task(error) from error
         return [row.asDict() for row in rows]
 
     @contextlib.contextmanager
@@ -353,10 +346,24 @@ def _murmur3_int(values: npt.NDArray[np.uint32]) -> npt.NDArray[np.int32]:
 _RAISED = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+(\S.*)")
 
 
-#: how the error of a task begins that refuses its rows
-_REFUSED = f"{InputError.__module__}.{InputError.__qualname__}: "
+#: the first of several, of the exception that the others were raised from
+_TRACE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t]+.*\n)+\S.*")
+#: how the errors begin of tasks that refuse their rows, and of functions of the user's own
+_OF_TASKS = {f"{kind.__module__}.{kind.__qualname__}: ": kind for kind in (InputError, TransformError)}
 #: what Spark says of a file whose rows it can't read
 _UNREAD = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+?)\.?\s")
+
+
+def of_task(error: Exception) -> HoodieError:
+    """What a Spark job failed with, by Spark's own error."""
+    cause = _cause(error)
+    if found := _UNREAD.search(str(error)):
+        return InputError(f"{found[1]} can't be read by Spark: {cause}; check the file", file=found[1])
+    for prefix, kind in _OF_TASKS.items():
+        if cause.startswith(prefix):
+            trace = _TRACE.search(str(error)) if kind is TransformError else None
+            return kind(cause.removeprefix(prefix), **({"traceback": trace[0][-8000:]} if trace else {}))
+    return JobError(f"a Spark job failed: {cause}")
 
 
 def _cause(error: Exception) -> str:

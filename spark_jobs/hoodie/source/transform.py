@@ -14,10 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from hoodie.config.failures import of_function
 from hoodie.config.functions import Function, is_function_name, loaded, shown
 from hoodie.engine.files import bad_file
 from hoodie.engine.streams import Stream
-from hoodie.errors import ConfigError, HoodieError, InputError
+from hoodie.errors import ConfigError, HoodieError, InputError, TransformError
 from hoodie.read import duckdb_predicate
 from hoodie.read.duckdb_sql import READING, answered
 from hoodie.read.sql_tables import query_text
@@ -40,13 +41,13 @@ class Call:
         return cls(loaded(transform) if isinstance(transform, str) else transform, name)
 
     def answer(self, batch: pa.RecordBatch) -> pa.Table | None:
-        """Raises ConfigError for what the function raises, and for an answer that is none."""
+        """Raises TransformError for what the function raises, and for an answer that is none."""
         try:
             found: Any = self.function(batch)
         except HoodieError:
             raise
         except Exception as error:
-            raise self.wrong(f"raised {type(error).__name__}: {error}") from error
+            raise of_function(self.name, error) from error
         if found is None:
             return None
         if not isinstance(found, (pa.RecordBatch, pa.Table)):
@@ -68,8 +69,8 @@ class Call:
                 schema = schema or found.schema
                 yield self._conformed(found, schema)
 
-    def wrong(self, why: str) -> ConfigError:
-        return ConfigError(f"the transform {self.name} {why}", transform=self.name)
+    def wrong(self, why: str) -> TransformError:
+        return TransformError(f"the transform {self.name} {why}", transform=self.name)
 
     def _conformed(self, found: pa.Table, schema: pa.Schema) -> pa.Table:
         if found.schema == schema:
@@ -98,8 +99,8 @@ def transform_rows(
 ) -> pa.RecordBatchReader:
     """The answers of the function, while they are read: it is called once for each batch.
 
-    Raises ConfigError for what is no function, at once, and for what it does wrong: of the first batch at
-    once, of others while they are read.
+    Raises ConfigError for what is no function, at once, and TransformError for what it does wrong: of the
+    first batch at once, of others while they are read.
     """
     call = Call.of(transform)
     answers = call.answers(_batches(rows))
@@ -149,11 +150,16 @@ def _shape(call: Call, frame: Any, schema: pa.Schema) -> pa.Schema:
     """The columns that the function answers with."""
     try:
         answer = call.answer(_none_of(schema))
-    except ConfigError:
+    except TransformError:
         answer = None  # it may need rows: what it says of them is what its author knows
     if answer is not None:
         return answer.schema
-    found = frame.limit(100).mapInArrow(_Shapes(call), "shape binary").take(1)
+    try:
+        found = frame.limit(100).mapInArrow(_Shapes(call), "shape binary").take(1)
+    except Exception as error:
+        from hoodie.engine.spark import of_task
+
+        raise of_task(error) from error
     return pa.ipc.read_schema(pa.py_buffer(bytes(found[0]["shape"]))) if found else schema
 
 
@@ -189,7 +195,7 @@ def transformed(
     """The answer of one SELECT of DuckDB, or of a function, while it is read.
 
     Raises ConfigError for a text that is no SELECT, or that DuckDB refuses, at once where it is the text
-    alone, else while rows are read; InputError where they can't be read.
+    alone, else while rows are read; TransformError as `transform_rows`; InputError where rows can't be read.
     """
     if not isinstance(text, str) or is_function_name(text):
         return transform_rows(rows, text)
