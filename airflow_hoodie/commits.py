@@ -44,11 +44,13 @@ class CommitHit:
         }
 
     def to_event(self, details: CommitDetails | None) -> dict[str, Any]:
-        """`to_dict` and what the commit wrote, the payload of an asset event; counts are None if unknown."""
+        """`to_dict` and what the commit wrote, the payload of an asset event; counts are None if unknown. The
+        operation is in lower case, as in results.
+        """
         known = details or CommitDetails()
         return {
             **self.to_dict(),
-            "operation": known.operation or None,
+            "operation": known.operation.lower() or None,
             "partitions": list(known.partitions),
             **{name: known.counts.get(name) for name in COUNTS},
         }

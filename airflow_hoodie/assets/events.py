@@ -19,6 +19,8 @@ _LONGEST_KEY = 250
 FOUND = "already_committed"
 #: so many of the newest events of an asset are looked through for one
 _LOOK_BACK = 500
+#: what the commits of services are written as, whose results have names of their own
+_WRITTEN_AS = {"ttl": "delete_partition"}
 _FIELDS = ("base_path", "instant", "action", "completion_time", "operation", "partitions", *COUNTS)
 #: of table versions 8 and 9 only
 _COMPLETION = "completion"
@@ -31,7 +33,8 @@ def commits_in(events: Any) -> list[dict[str, Any]]:
     a watcher or an operator emitted an event; events that name no commit are left out. Keys: base_path,
     instant, action, completion_time (of watchers), operation, partitions, num_inserts, num_updates,
     num_deletes, num_writes, num_files, bytes_written; of tables of versions 8 and 9 also completion, which is
-    what `begin` and `end` of an incremental query take there.
+    what `begin` and `end` of an incremental query take there. The operation is in lower case, such as
+    bulk_insert, also of older events of watchers, which had BULK_INSERT.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for event in _flat(events):
@@ -40,13 +43,20 @@ def commits_in(events: Any) -> list[dict[str, Any]]:
         if isinstance(event, Mapping) and event.get("instant") and event.get("base_path"):
             key = (str(event["base_path"]), str(event["instant"]))
             more = (_COMPLETION,) if event.get(_COMPLETION) else ()
-            found.setdefault(key, {name: event.get(name) for name in (*_FIELDS, *more)})
+            commit = {name: event.get(name) for name in (*_FIELDS, *more)}
+            found.setdefault(key, {**commit, "operation": _lower(commit["operation"])})
     return list(found.values())
 
 
 def result_event(result: Mapping[str, Any]) -> dict[str, Any]:
     """Extra of an operator's asset event, from the job's result."""
-    return {name: result[name] for name in _FIELDS if result.get(name) is not None}
+    event = {name: result[name] for name in _FIELDS if result.get(name) is not None}
+    operation = event.get("operation")
+    return event if operation is None else {**event, "operation": _WRITTEN_AS.get(operation, operation)}
+
+
+def _lower(operation: Any) -> Any:
+    return operation.lower() if isinstance(operation, str) else operation
 
 
 def changed_by(result: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -10,16 +10,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
 
+import pyarrow as pa
 import pytest
 from airflow.sdk import DAG, Asset
 from airflow.sdk.exceptions import AirflowSkipException
 from airflow.sdk.execution_time.context import OutletEventAccessors
 from airflow.sdk.providers_manager_runtime import ProvidersManagerTaskRuntime
 
+import hoodie
 from airflow_hoodie import CommitEventTrigger, HoodieTable, PartitionRelayOperator, UpsertOperator, commits_in
-from airflow_hoodie.assets.events import partition_keys, record_commit
+from airflow_hoodie.assets.events import partition_keys, record_commit, result_event
 from airflow_hoodie.assets.hoodie import asset_uri, convert_asset_to_openlineage
+from airflow_hoodie.commits import TableReader
+from airflow_hoodie.conditions import CommitFilter
 from airflow_hoodie.exceptions import HoodieConfigurationError
+from airflow_hoodie.watch_offset import WatchOffset, new_commits
 
 from .conftest import FakeSubmit
 
@@ -180,6 +185,21 @@ def test_commits_in_events() -> None:
     assert found[2]["completion_time"] is None
     assert commits_in(events[ORDERS.asset])[0]["instant"] == "2"
     assert commits_in(None) == []
+
+
+def test_one_spelling_of_an_operation(tmp_path: Path) -> None:
+    """In the event of the operator, in that of a watcher, and in what a consumer makes of older events."""
+    path = str(tmp_path / "orders")
+    options = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.table.name": "orders"}
+    done = hoodie.write_table(pa.table({"id": ["a"]}), path, operation="bulk_insert", options=options)
+    reader = TableReader(path)
+    [watched] = new_commits(reader, reader.poll(), WatchOffset(), CommitFilter()).events
+    assert (watched["operation"], result_event(done.to_dict())["operation"]) == ("bulk_insert", "bulk_insert")
+    older = event({**watched, "operation": "BULK_INSERT"})
+    assert [commit["operation"] for commit in commits_in([older])] == ["bulk_insert"]
+    assert commits_in([event({**watched, "operation": None})])[0]["operation"] is None
+    expired = {**done.to_dict(), "operation": "ttl"}
+    assert result_event(expired)["operation"] == "delete_partition"
 
 
 class Events:

@@ -154,7 +154,7 @@ def test_one_event_for_each_commit_with_what_it_wrote(table: WrittenTimeline) ->
         "base_path": table.path,
         "instant": quick,
         "action": "commit",
-        "operation": "UPSERT",
+        "operation": "upsert",
         "partitions": ["day=2"],
         "num_inserts": 2,
         "num_updates": 1,
@@ -164,7 +164,7 @@ def test_one_event_for_each_commit_with_what_it_wrote(table: WrittenTimeline) ->
         "bytes_written": 0,
         "watcher": table.path,
     }
-    assert events[2]["operation"] == "INSERT_OVERWRITE"
+    assert events[2]["operation"] == "insert_overwrite"
     assert events[2]["partitions"] == ["day=2"]
 
 
