@@ -4,8 +4,9 @@ templates; settings; values that are known when the task runs.
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 from airflow_hoodie.exceptions import HoodieConfigurationError
@@ -44,6 +45,12 @@ def is_absolute(path: str) -> bool:
 def is_on_files(path: str) -> bool:
     """Is it an absolute path on a file system, to which credentials have no say?"""
     return path.startswith(("/", "file:/"))
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """The end of a message about a name that is not known; "" where none is like it."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {close[0]!r}" if close else ""
 
 
 def check_path(path: Any, relative: bool = False) -> str:

@@ -25,8 +25,9 @@ from hoodie.table.handle import Table, TableRef
 
 LOCAL, SPARK, AUTO = "local", "spark", "auto"
 ENGINES = (LOCAL, SPARK, AUTO)
-#: what the jobs import on the local engine, beside hoodie
+#: what the jobs import on the local engine, beside hoodie, by the extra of this package that brings it
 NEEDED = ("fastavro", "numpy", "pyarrow")
+_EXTRAS = {**dict.fromkeys((*NEEDED, "duckdb"), "local"), "sqlglot": "sql"}
 #: settings (docs/settings.md) whose queries DuckDB answers there
 _QUERIES = "hoodie.precommit.validators"
 DEFAULT_MAX_SIZE = "128m"
@@ -110,11 +111,17 @@ def lacked_memory(error: HoodieJobError) -> bool:
     return error.values.get("out_of_memory") is True or error.exit_code in _DIED
 
 
-def missing_packages(options: Mapping[str, Any], transform: Any = None) -> list[str]:
-    """What a local job with these settings and this transform needs and this machine lacks."""
-    sql = transform and not is_function_name(transform)
+def missing_packages(options: Mapping[str, Any], transform: Any = None, statement: Any = None) -> list[str]:
+    """What a local job with these settings, transform and statement needs and this machine lacks."""
+    sql = statement or (transform and not is_function_name(transform))
     needed = (*NEEDED, "duckdb") if sql or options.get(_QUERIES) else NEEDED
+    needed = (*needed, "sqlglot") if statement else needed
     return [name for name in needed if importlib.util.find_spec(name) is None]
+
+
+def extras_of(packages: Collection[str]) -> str:
+    """The extras that bring these packages, as pip has them: airflow-hoodie[local,sql]."""
+    return f"airflow-hoodie[{','.join(sorted({_EXTRAS[name] for name in packages}))}]"
 
 
 def choose(
@@ -124,13 +131,14 @@ def choose(
     max_size: int,
     options: Mapping[str, Any],
     transform: Any = None,
+    statement: Any = None,
 ) -> Choice:
     """The engine of a job of one of these operations with these settings, for `engine="auto"`.
 
     Raises the exception of a source that is missing or malformed.
     """
-    if missing := missing_packages(options, transform):
-        return Choice(SPARK, f"this worker has no {', '.join(missing)} (airflow-hoodie[local])")
+    if missing := missing_packages(options, transform, statement):
+        return Choice(SPARK, f"this worker has no {', '.join(missing)} ({extras_of(missing)})")
     incoming = 0
     if source is not None:
         try:

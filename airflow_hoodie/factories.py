@@ -6,7 +6,6 @@ dags_of_tables("tables.yaml")                                in a DAG file
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import DAG, CronDataIntervalTimetable, TaskGroup
 
+from airflow_hoodie.arguments import nearest
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.ingest import IngestOperator
 from airflow_hoodie.operators.maintenance import MaintenanceOperator
@@ -44,7 +44,9 @@ _WRITES: Mapping[str, Callable[..., BaseOperator]] = {
 }
 _OF_GROUP = ("operation", "write", "wait", "maintenance", "sync")
 _OF_CONFIG = ("defaults", "tables")
-_CRON = re.compile(r"@(hourly|daily|weekly|monthly|quarterly|yearly|annually|midnight)|(\S+\s+){4,5}\S+")
+#: names of cron texts, and texts that name another schedule
+_PRESETS = (*("@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@quarterly", "@yearly", "@annually"),)
+_NOT_TIMED = ("@once", "@continuous")
 #: what a task or a DAG may be given wrongly
 _WRONG = (TypeError, ValueError)
 
@@ -78,7 +80,7 @@ def hoodie_table_group(
     """
     if operation not in _WRITES:
         raise HoodieConfigurationError(
-            f"operation is {operation!r}; use one of {', '.join(_WRITES)}{_nearest(operation, _WRITES)}"
+            f"operation is {operation!r}; use one of {', '.join(_WRITES)}{nearest(operation, _WRITES)}"
         )
     target = HoodieTable.of(table)
     own: dict[str, Any] = {"services": "off"} if maintenance else {}
@@ -185,13 +187,8 @@ def _check_keys(place: str, given: Mapping[str, Any], known: Collection[str]) ->
     for key in given:
         if key not in known:
             raise HoodieConfigurationError(
-                f"{place} has no key {key!r}{_nearest(str(key), known)}; there are {', '.join(known)}"
+                f"{place} has no key {key!r}{nearest(str(key), known)}; there are {', '.join(known)}"
             )
-
-
-def _nearest(name: str, known: Collection[str]) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f"; did you mean {close[0]!r}" if close else ""
 
 
 def _mapping(place: str, given: Any) -> Mapping[str, Any]:
@@ -222,9 +219,29 @@ def _times(of_dag: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(value, datetime):
             changed[key] = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
     schedule = of_dag.get("schedule")
-    if isinstance(schedule, str) and _CRON.fullmatch(schedule.strip()):
-        changed["schedule"] = CronDataIntervalTimetable(schedule.strip(), timezone="UTC")
+    if isinstance(schedule, str) and schedule.strip() not in _NOT_TIMED:
+        changed["schedule"] = CronDataIntervalTimetable(_cron(schedule.strip()), timezone="UTC")
     return changed
+
+
+def _cron(text: str) -> str:
+    """Raises HoodieConfigurationError for what is neither cron text nor the name of one."""
+    if text in _PRESETS:
+        return text
+    from croniter import CroniterError, croniter
+
+    why = "it needs five fields: minute, hour, day of the month, month, day of the week"
+    if not text.startswith("@") and len(text.split()) in (5, 6):
+        try:
+            croniter(text)
+        except CroniterError as error:
+            why = str(error)
+        else:
+            return text
+    raise HoodieConfigurationError(
+        f"schedule is {text!r}, which is no cron text ({why}){nearest(text, _PRESETS)}; write such as "
+        f"'30 6 * * *', or one of {', '.join((*_PRESETS, *_NOT_TIMED))}"
+    )
 
 
 def _id(name: str) -> str:

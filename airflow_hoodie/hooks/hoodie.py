@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -179,14 +180,31 @@ class HoodieHook(BaseHook):
         return conn
 
     def test_connection(self) -> tuple[bool, str]:
-        """For the form's button: is the warehouse there, which tables are in it, and can they be read?"""
+        """For the form's button: is the warehouse there, which tables are in it, and can they be read? The
+        answer names the connection.
+        """
+        good, text = self._tested()
+        known = f"connection {self.hoodie_conn_id!r}"
+        if not self._is_of_the_form():
+            return good, text if known in text else f"{known[0].upper()}{known[1:]}: {text}"
+        text = text.replace(connection_help(self.hoodie_conn_id), "Correct it in this form.")
+        text = text.replace(known, "this connection")
+        return good, text if "this connection" in text else f"This connection: {text}"
+
+    def _is_of_the_form(self) -> bool:
+        """Airflow's API tests the form's values by a name that it makes up and puts into the environment."""
+        conn_id = self.hoodie_conn_id
+        made_up = len(conn_id) == 8 and conn_id.isascii() and conn_id.isalnum() and not conn_id.islower()
+        return made_up and f"AIRFLOW_CONN_{conn_id.upper()}" in os.environ
+
+    def _tested(self) -> tuple[bool, str]:
         try:
             conn = self.get_conn()
             if not conn.path:
-                return True, "The connection names no warehouse: table paths must be absolute."
+                return True, "it names no warehouse, so table paths must be absolute"
             base, options = normalize(conn.path), options_of(conn.options)
             if not storage_for(base, options).exists(base) and "://" not in base:
-                return False, f"There is no folder {base} on this machine; make it, or correct the warehouse."
+                return False, f"no folder {base} is on this machine; make it, or correct the warehouse"
             return _found(base, options)
         except (HoodieConfigurationError, HoodieError, OSError) as error:
             return False, str(error)

@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow.sdk import BaseHook
 
-from airflow_hoodie.engines import missing_packages
+from airflow_hoodie.engines import extras_of, missing_packages
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieJobError,
@@ -80,10 +80,11 @@ class HoodieLocalHook(BaseHook):
         """The job's result. Raises the exception of the job's own error, HoodieJobError, or
         HoodieConfigurationError where the worker lacks a package. Afterwards no process of it is alive.
         """
-        if missing := missing_packages(request.get("options") or {}, request.get("transform")):
+        asked = (request.get("options") or {}, request.get("transform"), request.get("sql"))
+        if missing := missing_packages(*asked):
             raise HoodieConfigurationError(
                 f"this worker has no {', '.join(missing)}, which the job needs: pip install "
-                "'airflow-hoodie[local]' there, or pass engine=\"spark\" to run it by spark-submit"
+                f"'{extras_of(missing)}' there, or pass engine=\"spark\" to run it by spark-submit"
             )
         command = self._command()
         if is_function_name(transform := request.get("transform")):

@@ -41,12 +41,15 @@ class PartitionRelayOperator(BaseOperator):
     task, so the task runs in one DAG run at a time. A cleared run relays the same commits again. Without
     new partitions the task is skipped.
 
-    The XCom `return_value` is {"instants", "partitions"}. Other arguments are BaseOperator's.
+    The XCom `return_value` is {"instants", "partitions"}, of a dry run `dry_run`, too. Other arguments are
+    BaseOperator's.
 
     :param table: HoodieTable, its dict form, or the table's path; no template.
     :param commits: the asset whose events are read. Default: `table.commits()`.
     :param keys: `path` emits partition paths as in the table (day=2026-01-01), `value` emits them without
         column names.
+    :param dry_run: emit nothing. The log and the result say which commits and partitions would be relayed,
+        and the next run relays them.
     :param max_active_tis_per_dag: 1, for the reason above.
     """
 
@@ -58,6 +61,7 @@ class PartitionRelayOperator(BaseOperator):
         table: HoodieTable | Mapping[str, Any] | str,
         commits: Asset | None = None,
         keys: Literal["path", "value"] = "path",
+        dry_run: bool = False,
         max_active_tis_per_dag: int = 1,
         **kwargs: Any,
     ) -> None:
@@ -73,8 +77,10 @@ class PartitionRelayOperator(BaseOperator):
             raise HoodieConfigurationError(f"keys is {keys!r}; use 'path' or 'value'")
         self.table = table_path(table)
         self.keys = keys
+        #: operators of Airflow have a method `dry_run`
+        self.only_planned = dry_run
 
-    def execute(self, context: Context) -> dict[str, list[str]]:
+    def execute(self, context: Context) -> dict[str, Any]:
         asset = partition_asset(self.table)
         inlets = self._inlet_events(context, asset)
         past: Any = list(inlets[asset].ascending(False).limit(_LOOK_BACK))
@@ -86,6 +92,13 @@ class PartitionRelayOperator(BaseOperator):
             extra: dict[str, Any] = {**own[0].extra, "relayed": memory}
         else:
             keys, extra = self._news(context, inlets[self.commits], memory)
+        if self.only_planned:
+            self.outlets = [outlet for outlet in self.outlets if getattr(outlet, "uri", None) != asset.uri]
+            self.log.info(
+                "%d partitions changed by %d commits would get an event: %s; nothing was emitted",
+                *(len(keys), len(extra["instants"]), ", ".join(keys)),
+            )
+            return {"instants": extra["instants"], "partitions": keys, "dry_run": True}
         outlet = context["outlet_events"][asset]
         outlet.add_partitions(keys)
         outlet.extra = extra

@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_hoodie.arguments import is_later, is_template
+from airflow_hoodie.arguments import is_later, is_template, nearest
 from airflow_hoodie.engines import LOCAL, Choice
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.base import HoodieJobOperator
@@ -19,6 +19,10 @@ from airflow_hoodie.table import HoodieTable, check_options
 MODES = ("schedule", "execute", "run")
 _CATALOG = "hoodie.meta.sync.client.tool.class"
 _AWS_KEYS = ("hoodie.aws.access.key", "hoodie.aws.secret.key", "hoodie.aws.session.token")
+#: indexes of all columns or keys, and how names of those of one column begin
+INDEXES = ("files", "column_stats", "bloom_filters", "record_index", "partition_stats")
+OF_COLUMNS = ("secondary_index_", "expr_index_")
+_USING = ("secondary_index", "column_stats", "bloom_filters")
 INDEX_MODES = ("show", "create", "schedule", "execute", "drop", "rebuild")
 
 
@@ -259,8 +263,8 @@ class IndexOperator(HoodieLocalOperator):
         super().__init__(table=table, options=options, **kwargs)
         listed = isinstance(indexes, (list, tuple))
         if not is_deferred(mode):
-            named = _names(indexes) if listed or not is_deferred(indexes) else ("a template",)
-            _check_index(mode, (*named, column) if column else named)
+            named = _names(indexes) if listed or not is_deferred(indexes) else ["{{ }}"]
+            _check_index(mode, named, column, using)
         self.mode = mode
         self.indexes = indexes
         self.column = column
@@ -269,7 +273,7 @@ class IndexOperator(HoodieLocalOperator):
 
     def request(self) -> dict[str, Any]:
         names = _names(self.indexes)
-        _check_index(self.mode, (*names, self.column) if self.column else names)
+        _check_index(self.mode, names, self.column, self.using)
         return {
             **super().request(),
             "mode": self.mode,
@@ -363,11 +367,23 @@ def _names(indexes: Sequence[str] | str | None) -> list[str]:
     return [str(name).strip() for name in names if str(name).strip()]
 
 
-def _check_index(mode: str, names: Sequence[str]) -> None:
+def _check_index(mode: str, names: Sequence[str], column: Any, using: Any) -> None:
+    """Raises HoodieConfigurationError for what no table can make; templates are left out."""
     if mode not in INDEX_MODES:
         raise HoodieConfigurationError(f"mode is {mode!r}; use one of {', '.join(INDEX_MODES)}")
-    if mode in ("create", "schedule") and not names:
+    if using is not None and not is_deferred(using) and using not in _USING:
+        raise HoodieConfigurationError(f"using is {using!r}; use one of {', '.join(_USING)}")
+    if mode not in ("create", "schedule") or column:
+        return
+    if not names:
         raise HoodieConfigurationError(f"indexes are none; name those to {mode}, such as column_stats")
+    for name in names:
+        known = name.lower() in INDEXES or name.startswith(OF_COLUMNS)
+        if not (known or is_template(name)):
+            raise HoodieConfigurationError(
+                f"there is no index {name!r}{nearest(name, INDEXES)}; use some of {', '.join(INDEXES)}, or "
+                "give column= for an index of one column"
+            )
 
 
 def is_deferred(value: Any) -> bool:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from airflow_hoodie.arguments import is_later
+from airflow_hoodie.arguments import is_later, is_template
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError
-from airflow_hoodie.operators.write import HoodieCommitOperator
+from airflow_hoodie.operators.write import HoodieCommitOperator, check_source_path
 from airflow_hoodie.table import HoodieTable
+from hoodie.config.statements import first_word, is_call, is_statement
 from hoodie.source.fingerprint import statement_source
+from hoodie.text import visible
 
 #: what statements are written as
+_QUERIES = ("SELECT", "WITH", "VALUES", "FROM", "TABLE")
 _OPERATIONS = {"upsert", "delete", "insert", "insert_overwrite", "insert_overwrite_table"}
 
 
@@ -61,7 +64,7 @@ class HoodieSQLOperator(HoodieCommitOperator):
 
     def auto_choice(self) -> Choice:
         limit = size_of("local_max_size", self.local_max_size)
-        return choose(self.table["path"], _OPERATIONS, None, limit, self.settings())
+        return choose(self.table["path"], _OPERATIONS, None, limit, self.settings(), statement=self.sql)
 
     def request(self) -> dict[str, Any]:
         name, tables = HoodieTable.from_dict(self.table).name, _named(self.tables)
@@ -77,6 +80,22 @@ def _text(value: Any) -> str:
         raise HoodieConfigurationError(
             f"sql is {value!r}; give one statement, such as DELETE FROM orders WHERE …"
         )
+    if is_template(value) or value.strip().endswith(".sql"):
+        return value
+    word = first_word(value)
+    if is_call(value):
+        raise HoodieConfigurationError(
+            f"sql begins with {word}, which is the work of an operator of its own, such as IndexOperator or "
+            "MaintenanceOperator; give one DELETE, UPDATE, MERGE INTO or INSERT"
+        )
+    if not is_statement(value):
+        what = (
+            "is a query, which changes nothing" if word in _QUERIES else "is no statement that changes rows"
+        )
+        raise HoodieConfigurationError(
+            f"sql {visible(value.strip()[:60])!r} {what}; give one DELETE, UPDATE, MERGE INTO or INSERT, and "
+            "for the rows of a query INSERT INTO … SELECT"
+        )
     return value
 
 
@@ -87,6 +106,20 @@ def _named(value: Any) -> dict[str, Any]:
             f"tables are {value!r}; give names with paths, as {{'news': '/data/news'}}"
         )
     for name, item in given.items():
+        for path in _paths(item):
+            check_source_path(path)
         if not isinstance(item, (str, Mapping)):
             raise HoodieConfigurationError(f"table {name!r} is {item!r}; give a path, or a mapping with one")
     return {name: item if isinstance(item, str) else dict(item) for name, item in given.items()}
+
+
+def _paths(item: Any) -> list[str]:
+    """Texts of an item of `tables` that are paths: its own, or those of its source."""
+    if isinstance(item, Mapping) and "source" in item:
+        source = item["source"]
+        if isinstance(source, Mapping) and source.get("format") == "sql":
+            return []
+        return _paths(source)
+    found = item.get("path") if isinstance(item, Mapping) else item
+    several = found if isinstance(found, (list, tuple)) else [found]
+    return [path for path in several if isinstance(path, str)]

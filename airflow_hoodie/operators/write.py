@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hoodie.arguments import is_later, is_template, option_texts
+from airflow_hoodie.arguments import is_absolute, is_later, is_template, option_texts
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
 from airflow_hoodie.operators.base import HoodieJobOperator
@@ -313,13 +313,25 @@ def source_request(source: Any) -> dict[str, Any]:
             f'source path is {path!r}; pass a path or glob, a list of them, or {{"path": ..., "format": ...}}'
         )
     request: dict[str, Any] = {"path": path if isinstance(path, str) else list(path)}
-    if kind := described.get("format"):
+    if (kind := described.get("format")) != "sql" and not (isinstance(kind, str) and is_template(kind)):
+        for item in [path] if isinstance(path, str) else path:
+            check_source_path(item)
+    if kind:
         if kind not in FORMATS and not (isinstance(kind, str) and is_template(kind)):
             raise HoodieConfigurationError(f"source format is {kind!r}; use one of {', '.join(FORMATS)}")
         request["format"] = kind
     if described.get("options") is not None and (options := option_texts(described["options"])):
         request["options"] = options
     return request
+
+
+def check_source_path(path: str) -> None:
+    """Raises HoodieConfigurationError for a path that is relative; templates are left out."""
+    if not (is_template(path) or is_absolute(path)):
+        raise HoodieConfigurationError(
+            f"source path {path!r} is relative, so every worker would take another folder; use an "
+            "absolute path, or a URI such as s3://bucket/folder"
+        )
 
 
 def _is_text(value: Any) -> bool:

@@ -74,6 +74,11 @@ class TimelineSensor(BaseSensorOperator):
 
     def _declared(self) -> None:
         """To be called at the end of `__init__`: what can be checked and prepared without rendering."""
+        if self.start_from_trigger and self.mode == "reschedule":
+            raise HoodieConfigurationError(
+                "mode='reschedule' has no effect with start_from_trigger=True, whose task takes no worker "
+                "slot; leave one of them out"
+            )
         if not _unrendered(list(self._arguments().values())):
             self._condition()
         if self.start_from_trigger:

@@ -236,8 +236,8 @@ class Relays:
         self.told.append(event(payload, timestamp=moment))
         return self.told[-1]
 
-    def run(self, run_id: str, *triggering: Any) -> dict[str, list[str]]:
-        task = PartitionRelayOperator(task_id="relay", table=ORDERS, keys=self.keys)
+    def run(self, run_id: str, *triggering: Any, dry_run: bool = False) -> dict[str, Any]:
+        task = PartitionRelayOperator(task_id="relay", table=ORDERS, keys=self.keys, dry_run=dry_run)
         source, own = task.inlets
         assert source.uri == ORDERS.commits().uri
         assert task.outlets == [own] == [ORDERS.partitions]
@@ -249,6 +249,10 @@ class Relays:
             "run_id": run_id,
         }
         result = task.execute(context)
+        if dry_run:
+            assert task.outlets == []  # Airflow emits an event of each that is left
+            assert not outlets[ORDERS.partitions].partition_keys
+            return result
         outlet = outlets[ORDERS.partitions]
         extra = json.loads(json.dumps(outlet.extra))
         assert (extra["base_path"], extra["instants"]) == ("/lake/orders", result["instants"])
@@ -267,6 +271,18 @@ def test_a_relay_tells_each_partition_once() -> None:
     relays.commit("day=3")
     relays.keys = "value"
     assert relays.run("r2") == {"instants": ["4"], "partitions": ["3"]}
+
+
+def test_a_dry_run_of_a_relay_emits_nothing(logged: Callable[[], str]) -> None:
+    """And takes nothing from the next run."""
+    relays = Relays()
+    trigger = relays.commit("day=1", "day=2")
+    found = relays.run("r1", trigger, dry_run=True)
+    assert found == {"instants": ["1"], "partitions": ["day=1", "day=2"], "dry_run": True}
+    assert (
+        "2 partitions changed by 1 commits would get an event: day=1, day=2; nothing was emitted" in logged()
+    )
+    assert relays.run("r2", trigger) == {"instants": ["1"], "partitions": ["day=1", "day=2"]}
 
 
 def test_the_first_relay_leaves_out_what_was_before_its_trigger() -> None:

@@ -146,20 +146,48 @@ def test_the_test_button(connect: Connect, tmp_path: Path) -> None:
     good, text = press()
     assert (good, text) == (
         False,
-        f"There is no folder {tmp_path / 'lake'} on this machine; make it, or correct the warehouse.",
+        f"Connection 'lake': no folder {tmp_path / 'lake'} is on this machine; make it, or correct the "
+        "warehouse",
     )
     (tmp_path / "lake" / "_tmp").mkdir(parents=True)
-    assert press() == (True, f"{tmp_path / 'lake'} is there and holds no table yet.")
+    assert press() == (True, f"Connection 'lake': {tmp_path / 'lake'} is there and holds no table yet.")
     WrittenTimeline.create(tmp_path / "lake", "orders")
     nested = tmp_path / "lake" / "eu" / "flights"
     properties.create(STORAGE, str(nested), {properties.NAME: "flights", properties.TYPE: "MERGE_ON_READ"})
     good, text = press()
     assert good
+    text = text.removeprefix("Connection 'lake': ")
     assert text == f"2 tables in {tmp_path / 'lake'}: eu/flights (MERGE_ON_READ), orders (COPY_ON_WRITE)"
     (nested / ".hoodie" / "hoodie.properties").write_text("hoodie.table.name=flig")
     good, text = press()
     assert not good
-    assert text.startswith(f"1 of 2 tables in {tmp_path / 'lake'} can't be read: eu/flights: no whole hoodie")
+    why = f"1 of 2 tables in {tmp_path / 'lake'} can't be read: eu/flights: no whole hoodie"
+    assert text.startswith(f"Connection 'lake': {why}")
+
+
+@pytest.mark.parametrize(
+    ("extra", "good", "message"),
+    [
+        ({}, True, "This connection: it names no warehouse"),
+        ({"warehouse": "lake"}, False, "this connection: warehouse is 'lake'; give an absolute path"),
+        (
+            {"storage_conn_id": "none"},
+            False,
+            "this connection: storage_conn_id is 'none', which is not defined",
+        ),
+        ("{", False, "this connection: extra is no JSON"),
+    ],
+)
+def test_the_name_that_the_form_makes_up_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, extra: Any, good: bool, message: str
+) -> None:
+    """Airflow's API puts what the form has under another name into the environment."""
+    value = extra if isinstance(extra, str) else json.dumps(extra)
+    monkeypatch.setenv("AIRFLOW_CONN_XK2QABCD", json.dumps({"conn_type": "hoodie", "extra": value}))
+    told = HoodieHook("xK2qaBcD").test_connection()
+    assert told[0] is good
+    assert told[1].startswith(message)
+    assert "xk2qabcd" not in told[1].lower()
 
 
 def test_an_operator_submits_with_what_the_connection_says(

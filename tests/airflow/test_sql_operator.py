@@ -60,8 +60,9 @@ def test_a_statement_is_run_once_for_a_token(table: HoodieTable, tmp_path: Path,
 
 def test_the_job_changes_rows_only(table: HoodieTable) -> None:
     def asked(sql: str, **more: Any) -> dict[str, Any]:
-        request = HoodieSQLOperator(task_id="sql", table=table, sql=sql).request()
-        return run(LocalBackend(), parse_request({**request, "engine": "local", **more}, "sql"), silent)
+        request = HoodieSQLOperator(task_id="sql", table=table, sql="DELETE FROM orders").request()
+        asked = {**request, "sql": sql, "engine": "local", **more}
+        return run(LocalBackend(), parse_request(asked, "sql"), silent)
 
     assert asked("UPDATE orders SET n = n + 1")["num_updates"] == 2
     assert asked("DELETE FROM orders", dry_run=True)["status"] == "planned"

@@ -1,29 +1,26 @@
-"""Which texts are statements, by their first word, and which tables or other rows a SQL text names. No
-parser is needed for it.
+"""Which texts are statements, by their first word (hoodie.config.statements), and which tables or other rows
+a SQL text names. No parser is needed for it.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from hoodie.backend import Backend
+from hoodie.config.statements import STATEMENTS, first_word
+from hoodie.config.statements import is_call as is_call
+from hoodie.config.statements import is_of_index as is_of_index
+from hoodie.config.statements import is_statement as is_statement
 from hoodie.errors import ConfigError
 from hoodie.read.sql_tables import SqlTable, check_names, sql_tables
 from hoodie.source import Source
 from hoodie.table.handle import TableRef
 
-STATEMENTS = ("INSERT", "UPDATE", "DELETE", "MERGE", "CALL")
 _ABOUT_INDEXES = "CREATE, DROP and REFRESH INDEX, SHOW INDEXES"
 #: before what a statement says of rows that it can't write
 MARK = "hoodie statement: "
-_SPACE = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)"
-_FIRST = re.compile(rf"{_SPACE}*([A-Za-z]+)", re.DOTALL)
-_INDEX = re.compile(
-    rf"{_SPACE}*(?:(?:CREATE|DROP|REFRESH){_SPACE}+INDEX|SHOW{_SPACE}+INDEXES)\b", re.DOTALL | re.IGNORECASE
-)
 #: of other words, what does the same
 _INSTEAD = {
     "CREATE": "the first write makes a table",
@@ -38,35 +35,15 @@ _INSTEAD = {
 }
 
 
-def is_statement(text: object) -> bool:
-    """Is it one that changes a table, or calls a service."""
-    return _first(text) in STATEMENTS or is_of_index(text)
-
-
-def is_of_index(text: object) -> bool:
-    """Is it about an index."""
-    return isinstance(text, str) and _INDEX.match(text) is not None
-
-
-def is_call(text: object) -> bool:
-    """Is what it does that of a service."""
-    return _first(text) == "CALL" or is_of_index(text)
-
-
 def check_statement(text: object) -> None:
     """Raises ConfigError for a text that begins as what is neither a query nor a statement of ours."""
-    word = _first(text)
+    word = first_word(text)
     if word in _INSTEAD:
         raise ConfigError(
             f"{word} is not supported; give one SELECT, or one of {', '.join(STATEMENTS)}, {_ABOUT_INDEXES}: "
             f"{_INSTEAD[word]}",
             statement=word,
         )
-
-
-def _first(text: object) -> str:
-    found = _FIRST.match(text) if isinstance(text, str) else None
-    return found[1].upper() if found else ""
 
 
 _SOURCE = "source"
