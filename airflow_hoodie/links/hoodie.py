@@ -69,3 +69,5 @@ class SparkUILink(BaseOperatorLink):
 
 
 LINKS: tuple[BaseOperatorLink, ...] = (TimelineLink(), CommitLink(), SparkUILink())
+#: of tasks that are known to start no Spark
+WITHOUT_SPARK = LINKS[:2]

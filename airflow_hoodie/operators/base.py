@@ -44,7 +44,7 @@ from airflow_hoodie.exceptions import (
 from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
-from airflow_hoodie.links.hoodie import LINKS, TimelineLink
+from airflow_hoodie.links.hoodie import LINKS, WITHOUT_SPARK, TimelineLink
 from airflow_hoodie.preflight import check_master, check_source
 from airflow_hoodie.publication import Publication, with_table_asset
 from airflow_hoodie.runs import run_metadata, task_token, wait_option
@@ -207,6 +207,8 @@ class HoodieJobOperator(SparkSubmitOperator):
         self._memory()
         if not (isinstance(engine, str) and is_template(engine)):
             self._check_engine()
+            if engine == LOCAL or (engine == AUTO and not self.distributed):
+                self.operator_extra_links = WITHOUT_SPARK
         if poll_interval is not None:
             self.poll_interval = poll_interval
         if deferrable is not None:

@@ -98,6 +98,29 @@ def test_a_service_on_the_worker_has_no_spark_ui(tmp_path: Path, monkeypatch: py
     assert links.SparkUILink().get_link(task, ti_key=SimpleNamespace()) == ""
 
 
+@pytest.mark.parametrize(
+    ("kind", "engine", "spark"),
+    [
+        (UpsertOperator, "local", False),
+        (UpsertOperator, "auto", True),
+        (UpsertOperator, "{{ params.engine }}", True),
+        (UpsertOperator, "spark", True),
+        (CleanOperator, "local", False),
+        (CleanOperator, "auto", False),
+        (CleanOperator, "spark", True),
+    ],
+)
+def test_a_task_that_starts_no_spark_has_no_dead_link(kind: Any, engine: str, spark: bool) -> None:
+    """As Airflow's servers know its links, from the DAG as it is stored."""
+    from airflow.serialization.serialized_objects import OperatorSerialization
+
+    table = HoodieTable(name="orders", path="/lake/orders", record_keys="id")
+    given = {"source": "/in"} if kind is UpsertOperator else {}
+    task = kind(task_id="w", table=table, engine=engine, **given)
+    stored = OperatorSerialization.serialize_operator(task)["_operator_extra_links"]
+    assert list(stored) == ["Hudi timeline", "Hudi commit", *(["Spark UI"] if spark else [])]
+
+
 def test_below_the_address_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
     assert links.timeline_url("/lake/o").startswith("/hoodie/")
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://host/airflow")

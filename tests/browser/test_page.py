@@ -504,7 +504,7 @@ def test_the_strip(browser: Browser, site: Site) -> None:
     browser.until("document.querySelector('#strip').innerText.includes('Due: clean')")
     tiles = browser.run(f"Object.keys({TILES})")
     assert tiles == ["write", "failures", "services", "doctor"]
-    assert "usually every" in browser.text("[data-tile=write]")
+    assert "usually every" not in browser.text("[data-tile=write]")  # it was written by one burst
     browser.run("document.querySelectorAll('.tile').forEach((tile) => { tile.open = true; })")
     assert EVIL in browser.text("[data-tile=services]")
     assert "plan that waits to be carried out" in browser.text("[data-tile=doctor]")
@@ -512,6 +512,13 @@ def test_the_strip(browser: Browser, site: Site) -> None:
     browser.until("document.querySelector('[data-tile=doctor]').innerText.includes('mend it')")
     assert "1 error" in browser.text("[data-tile=doctor] summary")
     assert browser.run("document.title") == "Hoodie timeline"
+    browser.open(site.url(table="long"))
+    browser.until("document.querySelector('[data-tile=write]')")
+    browser.run("document.querySelector('[data-tile=write]').open = true")
+    text = browser.text("[data-tile=write]")
+    assert "usually every 1 min" in text
+    assert "outside Airflow" in text
+    assert "by the gaps between its writes" in text
     assert browser.errors == []
 
 
@@ -524,13 +531,17 @@ def test_all_tables(browser: Browser, site: Site) -> None:
     assert browser.run("window.button.isConnected && document.activeElement === window.button")
     names = browser.run("[...document.querySelectorAll('#overview tbody tr')].map((r) => r.dataset.table)")
     assert sorted(names) == sorted(site.tables)
-    assert set(names[:2]) == {"gone", "torn"}
+    assert names[0] == "torn"
+    assert set(names[-2:]) == {"gone", "empty"}
     texts = browser.run("[...document.querySelectorAll('#overview tbody tr')].map((r) => r.innerText)")
     rows = dict(zip(names, texts, strict=True))
-    assert "is no Hudi table" in rows["gone"]
+    assert rows["gone"].split("\t")[1].strip() == rows["empty"].split("\t")[1].strip() == "not written yet"
+    grey = "getComputedStyle(document.querySelector('tr[data-table={}] .level')).color"
+    assert browser.run(grey.format("gone")) != browser.run(grey.format("torn"))
+    assert "outside Airflow" in rows["runs"]
     assert "restore the file" in rows["torn"]
     assert "since the last clean" in rows["long"]
-    assert "clean" in rows["empty"]
+    assert "clean" in rows["runs"]
     browser.click('[data-name="runs"]')
     browser.until(f"{MARKS} === 2")
     assert browser.run("document.querySelector('#overview').hidden")

@@ -53,12 +53,14 @@ class Waiting:
 
 
 def line(table: Table, interval_ms: int, misses: int) -> list[Waiting]:
-    """Those that wait for the table, first to last. Reads only: tickets of dead processes are left out."""
+    """Those that wait for the table, first to last, frozen processes among them. Reads only: tickets of dead
+    ones are left out.
+    """
     found: list[Waiting] = []
     for beat in sorted(read_heartbeats(table, FOLDER), key=lambda beat: str(beat.instant)):
         name = beat.instant
         known = len(name) == _DIGITS and name[0] in "01"
-        if known and beat.alive(interval_ms, misses):
+        if known and (beat.alive(interval_ms, misses) or beat.frozen(interval_ms, misses)):
             found.append(Waiting(Rank(int(name[0])), int(name[1:14]), beat))
     return found
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,37 +24,50 @@ from hoodie.serve import instants
 from hoodie.serve.instants import Summaries, show
 from hoodie.serve.tables import ShownTable
 from hoodie.table.checkup import ERROR, OK, WARNING, Finding, glance
+from hoodie.table.settings import INTERVAL_MS
+from hoodie.text import period
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import wall_millis
 from hoodie.timeline.freshness import Freshness
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
+from hoodie.timeline.tokens import TaskRun
 
 _DAY_MS = 24 * 3_600_000
+#: which tables go first
+_NOT_WRITTEN, _WELL, _NOTED, _WARNED, _LATE, _FAILED, UNREADABLE = range(7)
 #: findings that this page says in other words
 _SAID = frozenset({"pending"})
 
 
 def health(table: ShownTable, summaries: Summaries) -> dict[str, Any]:
     """JSON-able. `level`: 3 an error, 2 something is wrong, 1 something goes on or went wrong lately, 0 all
-    is well; `reasons`: the kinds of it, most important first. Raises HoodieError and OSError.
+    is well; `rank`: which tables go first, real failures before late ones, and what is not written yet last;
+    `reasons`: the kinds of it, most important first. Raises HoodieError and OSError.
     """
     timeline, beats = table.timeline(), table.beats()
     pending = [show(table, timeline, summaries, item, beats).to_dict() for item in timeline.pending()]
     waiting = instants.waiting(table, beats.values())
-    fresh = Freshness.of(timeline, partial(summaries.commit, table, timeline), table.now_ms)
+    opened = partial(summaries.commit, table, timeline)
+    fresh = Freshness.of(timeline, opened, table.now_ms)
     rolled_back = _recent_rollbacks(table, timeline, summaries)
     findings = [finding for finding in glance(table.table) if finding.status != OK]
-    level, reasons = _judged(pending, fresh, rolled_back, findings, len(waiting))
+    judged = _judged(pending, fresh, rolled_back, findings, waiting)
+    details = opened(fresh.last) if fresh.last is not None else None
+    run = TaskRun.of(details.extra_metadata) if details is not None else None
     return {
         "table": table.to_dict(),
-        "level": level,
-        "reasons": reasons,
-        "last_write": fresh.to_dict(),
+        **judged,
+        "last_write": {**fresh.to_dict(), "run": None if run is None else vars(run)},
         "pending": pending,
         "rolled_back": rolled_back,
         "waiting": waiting,
         "findings": [finding.to_dict() for finding in findings],
     }
+
+
+def not_written(why: str) -> dict[str, Any]:
+    """`health` of a table that is not there yet."""
+    return {"level": 0, "rank": _NOT_WRITTEN, "reasons": [why]}
 
 
 def _recent_rollbacks(table: ShownTable, timeline: Timeline, summaries: Summaries) -> list[dict[str, Any]]:
@@ -75,23 +89,49 @@ def _judged(
     fresh: Freshness,
     rolled_back: list[dict[str, Any]],
     findings: list[Finding],
-    waiting: int,
-) -> tuple[int, list[str]]:
+    waiting: list[dict[str, Any]],
+) -> dict[str, Any]:
+    """`level`, `rank`, `reasons`."""
     writes = {action.value for action in COMMIT_ACTIONS}
     failed = [item for item in pending if item["status"] in ("failed", "open")]
     lost = [item for item in failed if item["action"] in writes]
+    processes = [item.get("writer") for item in failed] + waiting
+    frozen = [f"{item['owner']} is frozen" for item in processes if item is not None and item["frozen"]]
+    silent = [item["writer"] for item in pending if item["status"] == "running" and _misses_beats(item)]
     others = [finding for finding in findings if finding.check not in _SAID]
+    count = len(waiting)
     weighed = [
-        (3, [finding.text for finding in others if finding.status == ERROR]),
-        (2, [f"{len(lost)} failed {'write' if len(lost) == 1 else 'writes'}"] if lost else []),
-        (2, [f"{item['action']} {item['instant']} did not end" for item in failed if item not in lost]),
-        (2, ["no write for longer than usual"] if fresh.late else []),
-        (2, [finding.text for finding in others if finding.status == WARNING]),
-        (1, [f"{waiting} {'job waits' if waiting == 1 else 'jobs wait'}"] if waiting else []),
-        (1, [f"{len(rolled_back)} rolled back in 24 h"] if rolled_back else []),
+        (3, _FAILED, [finding.text for finding in others if finding.status == ERROR]),
+        (2, _FAILED, [f"{len(lost)} failed {'write' if len(lost) == 1 else 'writes'}"] if lost else []),
+        (
+            2,
+            _FAILED,
+            [f"{item['action']} {item['instant']} did not end" for item in failed if item not in lost],
+        ),
+        (2, _FAILED, list(dict.fromkeys(frozen))),
+        (2, _LATE, ["no write for longer than usual"] if fresh.late else []),
+        (2, _WARNED, [finding.text for finding in others if finding.status == WARNING]),
+        (
+            1,
+            _NOTED,
+            [f"{item['owner']} at work is silent for {period(item['silent_ms'])}" for item in silent],
+        ),
+        (1, _NOTED, [f"{count} {'job waits' if count == 1 else 'jobs wait'}"] if count else []),
+        (1, _NOTED, [f"{len(rolled_back)} rolled back in 24 h"] if rolled_back else []),
     ]
-    level = max((weight for weight, texts in weighed if texts), default=0)
-    return level, [text for _, texts in weighed for text in texts]
+    reasons = [text for _, _, texts in weighed for text in texts]
+    if fresh.last is None and not reasons and not pending:
+        return not_written("not written yet")
+    return {
+        "level": max((level for level, _, texts in weighed if texts), default=0),
+        "rank": max((rank for _, rank, texts in weighed if texts), default=_WELL),
+        "reasons": reasons,
+    }
+
+
+def _misses_beats(item: Mapping[str, Any]) -> bool:
+    """Has it missed a beat, of the usual length?"""
+    return bool(item["writer"]["silent_ms"] > 1.5 * (INTERVAL_MS.default or 0))
 
 
 #: what can be asked

@@ -62,8 +62,9 @@ def alive(beat: HeartbeatFile) -> bool:
 
 
 def described(beat: HeartbeatFile) -> dict[str, Any]:
-    """JSON-able: the process of a heartbeat."""
+    """JSON-able: the process of a heartbeat. `frozen`: it is there, on this machine, and does not beat."""
     return {
+        "frozen": beat.frozen(INTERVAL_MS.default or 0, TOLERABLE_MISSES.default or 0),
         "owner": beat.owner,
         "service": beat.service,
         "silent_ms": max(0, beat.age_ms),

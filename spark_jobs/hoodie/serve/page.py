@@ -30,7 +30,7 @@ from urllib.parse import parse_qs, quote, unquote
 
 from hoodie.errors import ConfigError, HoodieError, TableError, TableNotFound
 from hoodie.serve import details, instants, tables
-from hoodie.serve.health import DOCTOR, SERVICES, Examiner, health
+from hoodie.serve.health import DOCTOR, SERVICES, UNREADABLE, Examiner, health, not_written
 from hoodie.serve.instants import Summaries, parse_before, parse_limit
 from hoodie.serve.tables import Bounded, Options, ShownTable
 from hoodie.text import lines, visible
@@ -173,20 +173,26 @@ class Page:
 
         def look() -> dict[str, Any]:
             out = health(self._table(name), self.summaries)
-            for item in (*out["pending"], *out["rolled_back"], *out["waiting"]):
+            for item in (*out["pending"], *out["rolled_back"], *out["waiting"], out["last_write"]):
                 self._link(item)
+            out["last_write"]["outside"] = self._is_outside(out["last_write"])
             return out
 
         try:
             found: dict[str, Any] = self.bounded.run(f"{name} at a glance", look)
             return found
+        except TableNotFound as error:
+            problem = error.to_dict()
+            judged = not_written(f"not written yet: no table is at {visible(self._path(name))}")
         except HoodieError as error:
             problem = error.to_dict()
+            judged = {"level": 3, "rank": UNREADABLE, "reasons": [problem["message"]]}
         except OSError as error:
             text = f"{error.filename or 'the storage'}: {error.strerror or error}; check the storage"
             problem = {"code": "storage", "message": text}
+            judged = {"level": 3, "rank": UNREADABLE, "reasons": [text]}
         nothing: dict[str, list[Any]] = {"pending": [], "rolled_back": [], "waiting": [], "findings": []}
-        return {"level": 3, "reasons": [problem["message"]], "error": problem, **nothing}
+        return {**judged, "error": problem, **nothing}
 
     def _examined(self, what: str, table: ShownTable, again: bool) -> dict[str, Any]:
         """`problem`: why there is no answer."""
@@ -201,6 +207,8 @@ class Page:
         out = choose(table, self.summaries, limit, before)
         for item in (*out["instants"], *out["older_pending"], *out["waiting"]):
             self._link(item)
+        for item in out["instants"]:
+            item["outside"] = self._is_outside(item)
         return out
 
     def _instant(self, table: ShownTable, time: str, query: Mapping[str, str]) -> dict[str, Any] | None:
@@ -209,7 +217,13 @@ class Page:
         if out is None:
             return None
         self._link(out)
-        return {"table": table.to_dict(), **out}
+        return {"table": table.to_dict(), **out, "outside": self._is_outside(out)}
+
+    def _is_outside(self, item: Mapping[str, Any]) -> bool:
+        """Is it a commit of rows that no task made, where tables are Airflow's?"""
+        known = item.get("instant") and "run" in item and not item.get("service")
+        done = item.get("status", "completed") == "completed"
+        return self.airflow is not None and bool(known) and done and item["run"] is None
 
     def _link(self, item: dict[str, Any]) -> None:
         """Add where Airflow shows the run; its task, where the commit does not name the run. Also the runs of

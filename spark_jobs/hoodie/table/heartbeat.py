@@ -118,6 +118,11 @@ class HeartbeatFile:
         """Milliseconds of silence after which it is dead: its own writer's, else ours."""
         return self.tolerance_ms or interval_ms * misses
 
+    def frozen(self, interval_ms: int, misses: int) -> bool:
+        """Does it count as dead while its process is there, stopped? Known on its machine only."""
+        here = bool(self.pid) and self.machine == machine() and self.pid != os.getpid()
+        return here and not gone(self.pid, self.started) and not self.alive(interval_ms, misses)
+
     def alive(self, interval_ms: int, misses: int) -> bool:
         if self.pid and self.machine == machine():
             if gone(self.pid, self.started):

@@ -5,6 +5,10 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -282,6 +286,87 @@ def test_a_glance_at_a_long_timeline_opens_few_commits(
     assert len(read) < 30
 
 
+def test_which_tables_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real failures before late tables, what is not written yet last, before it what is well."""
+    made = {name: WrittenTimeline.create(tmp_path, name) for name in ("failed", "late", "well", "new")}
+    for table in made.values():
+        if table is not made["new"]:
+            table.commit(extra=RUN if table is made["late"] else None)
+    beat = Heartbeat(table_at(made["failed"].path), made["failed"].begin().time, 60_000, 2)
+    beat.start()
+    beat.silence()  # as a writer that was killed leaves it
+    real = LocalStorage.now_ms
+    monkeypatch.setattr(LocalStorage, "now_ms", lambda self: real(self) + 24 * 3_600_000)
+    tables = {name: table.path for name, table in made.items()} | {"none": str(tmp_path / "none")}
+    ask = asker(Page(lambda: tables))
+    found = {name: ask(f"tables/{name}/health") for name in tables}
+    ranks = {name: item["rank"] for name, item in found.items()}
+    assert ranks["failed"] > ranks["late"] > ranks["well"] > ranks["new"] == ranks["none"] == 0
+    assert [found[name]["reasons"] for name in ("failed", "late", "well", "new")] == [
+        ["1 failed write"], ["no write for longer than usual"], [], ["not written yet"],
+    ]  # fmt: skip
+    assert [found[name]["level"] for name in ("failed", "late", "well", "new")] == [2, 2, 0, 0]
+
+
+def test_a_commit_that_no_task_made(table: WrittenTimeline, ask: Ask) -> None:
+    """Where the page knows where Airflow is: else no table has tasks."""
+    table.commit(extra=RUN)
+    assert ask("tables/orders/health")["last_write"]["run"]["href"].endswith("/tasks/load")
+    foreign = table.commit()
+    table.compact()
+    table.begin()
+    last = ask("tables/orders/health")["last_write"]
+    assert (last["instant"], last["run"], last["outside"]) == (foreign, None, True)
+    items = ask("tables/orders/instants")["instants"]
+    assert [item["outside"] for item in items] == [False, True, False, False]
+    assert ask(f"tables/orders/instants/{foreign}")["outside"]
+    alone = asker(Page(lambda: {"orders": table.path}))
+    assert not alone("tables/orders/health")["last_write"]["outside"]
+    assert not any(item["outside"] for item in alone("tables/orders/instants")["instants"])
+
+
+FROZEN = """
+import sys, time
+from hoodie.concurrency.queue import FOLDER
+from hoodie.table.heartbeat import Heartbeat, Work
+from hoodie.table.handle import Table
+for instant, folder in zip(sys.argv[2:], (".hoodie/.heartbeat", FOLDER)):
+    Heartbeat(Table.open(sys.argv[1]), instant, 60_000, 2, Work(), folder).start()
+print("beats", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_frozen_process_stays_visible(table: WrittenTimeline, ask: Ask, monkeypatch: Any) -> None:
+    """A stopped writer, and one that waits: first silent, then frozen, and a killed one is gone."""
+    begun, ticket = table.begin(), f"1{STORAGE.now_ms():013d}000001"
+    command = [sys.executable, "-c", FROZEN, table.path, begun.time, ticket]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.send_signal(signal.SIGSTOP)
+            assert ask("tables/orders/health")["reasons"] == ["1 job waits"]
+            real = LocalStorage.now_ms
+            monkeypatch.setattr(LocalStorage, "now_ms", lambda self: real(self) + 100_000)
+            silent = ask("tables/orders/health")
+            assert silent["reasons"][0].endswith("at work is silent for 1 min")
+            assert silent["level"] == 1
+            monkeypatch.setattr(LocalStorage, "now_ms", lambda self: real(self) + 600_000)
+            frozen = ask("tables/orders/health")
+        finally:
+            process.kill()
+    assert frozen["reasons"][:2] == [
+        "1 failed write",
+        f"process {process.pid} on {socket.gethostname()} is frozen",
+    ]
+    assert [item["writer"]["frozen"] for item in frozen["pending"]] == [True]
+    assert [item["frozen"] for item in frozen["waiting"]] == [True]
+    killed = ask("tables/orders/health")
+    assert (killed["reasons"], killed["waiting"]) == (["1 failed write"], [])
+    assert not killed["pending"][0]["writer"]["frozen"]
+
+
 def test_one_bad_table_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that hangs costs its own look alone, and that ends in time; one that is gone says so."""
     written = {name: WrittenTimeline.create(tmp_path, name) for name in ("good", "hangs")}
@@ -300,13 +385,16 @@ def test_one_bad_table_hides_no_other(tmp_path: Path, monkeypatch: pytest.Monkey
     ask = asker(Page(lambda: tables, bounded=Bounded(2)))
     started = time.monotonic()
     listed = {item["name"]: item for item in ask("tables")["tables"]}
-    levels = {name: ask(f"tables/{name}/health")["level"] for name in tables}
+    found = {name: ask(f"tables/{name}/health") for name in tables}
+    levels = {name: item["level"] for name, item in found.items()}
     again = ask("tables/hangs/health")
     assert time.monotonic() - started < 60
     assert {name: "error" in item for name, item in listed.items()} == {
         "good": False, "hangs": True, "gone": True,
     }  # fmt: skip
-    assert levels == {"good": 0, "hangs": 3, "gone": 3}
+    assert levels == {"good": 0, "hangs": 3, "gone": 0}
+    assert found["gone"]["reasons"] == [f"not written yet: no table is at {tmp_path}/nowhere"]
+    assert sorted(found, key=lambda name: found[name]["rank"]) == ["gone", "good", "hangs"]
     assert "did not answer within 2 s" in again["reasons"][0]
     looks = [thread for thread in threading.enumerate() if thread.name.startswith("hoodie-look-hangs")]
     assert len(looks) == 2, "one of the list and one at a glance, however often they are asked"

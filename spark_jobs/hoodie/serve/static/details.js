@@ -1,6 +1,6 @@
 // The panel of one instant.
 
-import { STATUS, duration, element, interval, kind, moment, number, runLink, size, takenBack } from "./format.js";
+import { OUTSIDE, STATUS, duration, element, interval, kind, moment, number, runLink, size, takenBack } from "./format.js";
 
 const FIRST = 12;
 
@@ -44,6 +44,7 @@ function facts(item) {
     add("run", item.run.run_id);
     add("stands for", interval(item.run));
   }
+  if (item.outside) add("task", OUTSIDE);
   if (item.taken_back) {
     add("undone", takenBack(item.taken_back));
     add("of task", runLink(item.taken_back.run));

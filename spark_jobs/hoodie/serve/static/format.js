@@ -68,6 +68,12 @@ export const STATUS = {
   open: "unfinished: no heartbeat tells of a writer",
 };
 
+// By what the usual gap between writes is known
+export const BASIS = { stated: "as its commits state", intervals: "by the data intervals of its writes", writes: "by the gaps between its writes" };
+
+// Of a commit that no task made
+export const OUTSIDE = "outside Airflow";
+
 export function runText(run) {
   if (!run) return "";
   const mapped = run.map_index >= 0 ? ` [${run.map_index}]` : "";
@@ -109,7 +115,7 @@ function once(make) {
 // All that a search looks through
 export const words = once((item) =>
   [item.instant, kind(item), item.action, item.operation, item.state, item.status, seconds(item.start_ms, ""), runText(item.run), item.run?.run_id, interval(item.run),
-    item.taken_back?.instant, runText(item.taken_back?.run), item.writer?.owner, item.archived ? "archived" : ""].filter(Boolean).join(" ").toLowerCase());
+    item.outside ? OUTSIDE : "", item.taken_back?.instant, runText(item.taken_back?.run), item.writer?.owner, item.archived ? "archived" : ""].filter(Boolean).join(" ").toLowerCase());
 
 // One line for a mark: what is seen, read out
 export const sentence = once((item) => {

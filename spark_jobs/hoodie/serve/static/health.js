@@ -1,6 +1,6 @@
 // The strip: what needs a hand at this table, each part with its reasons to unfold.
 
-import { ago, duration, element, plural, rough, runLink, seconds, takenBack } from "./format.js";
+import { BASIS, ago, duration, element, plural, rough, runLink, seconds, takenBack } from "./format.js";
 
 export const LEVELS = ["well", "note", "wrong", "error"];
 const SIGNS = { error: "error", warning: "wrong", note: "note", ok: "well" };
@@ -43,7 +43,7 @@ export class Strip {
     if (failed.length) parts.push(plural(failed.length, "failure"));
     if (undone.length) parts.push(`${plural(undone.length, "rollback")} in 24 h`);
     const rows = [
-      ...failed.map((item) => [this.#instant(item), `${item.status === "failed" ? "its writer is gone" : "no sign of its process"}, begun ${ago(item.age_ms)}`, runLink(item.run)]),
+      ...failed.map((item) => [this.#instant(item), `${ending(item)}, begun ${ago(item.age_ms)}`, runLink(item.run)]),
       ...undone.map((item) => [this.#instant({ ...item, action: "rollback" }), takenBack(item.taken_back), runLink(item.taken_back.run)]),
     ];
     return tile("failures", failed.length ? "wrong" : undone.length ? "note" : "well", parts.join(", ") || "No failures", "", listing(rows));
@@ -77,7 +77,7 @@ export class Strip {
   #waiting({ waiting }) {
     const rows = waiting.map((item) => [
       element("strong", {}, `${item.ahead + 1}. ${item.rank}`),
-      [runLink(item.run), `${item.owner}, for ${duration(item.waited_ms)}`],
+      [runLink(item.run), `${item.owner}${item.frozen ? ", which is frozen" : ""}, for ${duration(item.waited_ms)}`],
       ["waits for ", ...(item.for.length ? item.for.flatMap((other, at) => [at ? ", " : "", runLink(other.run) || other.owner, ` (${other.instant})`]) : ["its turn"])],
     ]);
     return tile("waiting", "note", `${plural(waiting.length, "job")} ${waiting.length === 1 ? "waits" : "wait"}`, "", listing(rows));
@@ -94,11 +94,19 @@ export class Strip {
   }
 }
 
+// Why an instant that did not end counts as failed
+function ending({ status, writer }) {
+  if (status !== "failed") return "no sign of its process";
+  if (writer?.frozen) return `its process is there, but silent for ${rough(writer.silent_ms)}: it is frozen`;
+  return writer ? `its writer is silent for ${rough(writer.silent_ms)}` : "its writer is gone";
+}
+
 function fresh({ last_write: last }) {
   if (last.instant === null) return tile("write", "quiet", "No write yet", "", null);
   const usual = last.usual_ms === null ? "" : `usually every ${rough(last.usual_ms)}`;
   return tile("write", last.late ? "wrong" : "well", last.age_ms === null ? "Last write: time not known" : `Last write ${ago(last.age_ms)}`, usual,
-    element("p", {}, `${last.action} ${seconds(last.start_ms, last.instant)}`, last.late ? ": longer ago than usual" : ""));
+    element("p", {}, `${last.action} ${seconds(last.start_ms, last.instant)}`, ...(last.run ? [" by ", runLink(last.run)] : last.outside ? [" outside Airflow"] : []),
+      last.late ? ": longer ago than usual" : "", usual ? `; ${usual}, ${BASIS[last.basis]}` : ""));
 }
 
 function tile(name, level, head, more, ...body) {

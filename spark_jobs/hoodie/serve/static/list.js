@@ -1,6 +1,6 @@
 // The table of instants, newest first: what the axis shows, in words and numbers.
 
-import { STATUS, arrange, duration, element, interval, key, kind, number, runLink, seconds, size, takenBack } from "./format.js";
+import { OUTSIDE, STATUS, arrange, duration, element, interval, key, kind, number, runLink, seconds, size, takenBack } from "./format.js";
 
 const rowsOf = (name) => (item) => {
   if (item.service) return "";
@@ -35,7 +35,7 @@ const COLUMNS = {
   Deleted: rowsOf("deletes"),
   Duration: (item) => duration(item.duration_ms),
   Interval: (item) => interval(item.run ?? item.taken_back?.run),
-  Task: (item) => runLink(item.run ?? item.taken_back?.run),
+  Task: (item) => (item.outside ? element("span.hint", {}, OUTSIDE) : runLink(item.run ?? item.taken_back?.run)),
   Written: (item) => size(item.bytes_written),
   Files: (item) => number(item.num_files),
   Partitions: (item) => number(item.partitions),

@@ -1,11 +1,12 @@
 // All tables: what needs a hand comes first. Each table answers by itself, in its own time.
 
 import { LEVELS } from "./health.js";
-import { ago, element, number, rough } from "./format.js";
+import { BASIS, ago, element, number, rough, runLink } from "./format.js";
 import { Failed, each, get, place } from "./server.js";
 
-const HEADS = ["Table", "State", "Last write", "Usually every", "Failures", "Waiting", "Services due"];
+const HEADS = ["Table", "State", "Last write", "Usually every", "Failures", "At work", "Waiting", "Services due"];
 const SAYS = ["all is well", "look", "needs a hand", "error"];
+const NOT_WRITTEN = "not written yet";
 const HEALTH_AT_ONCE = 4;
 const SERVICES_AT_ONCE = 2;
 
@@ -85,6 +86,7 @@ export class Overview {
     const line = this.lines.get(name) ?? element("tr", { "data-table": name }, element("td", {}, this.#name(known.table)));
     this.lines.set(name, line);
     line.querySelector("button").title = known.table.base_path;
+    line.classList.toggle("absent", known.health?.rank === 0);
     while (line.children.length > 1) line.lastElementChild.remove();
     line.append(...this.#cells(known).map((cell) => element("td", {}, cell)));
   }
@@ -94,6 +96,7 @@ export class Overview {
   }
 
   #cells({ health, services }) {
+    if (health?.rank === 0) return [element("span.level.quiet", { title: health.reasons.join("; ") }, NOT_WRITTEN), ...HEADS.slice(2).map(() => "")];
     const level = health ? LEVELS[health.level] : "quiet";
     const cells = [element("span", {}, element(`span.level.${level}`, {}, health ? SAYS[health.level] : "…"), health?.reasons.length ? element("span.why", {}, ` ${health.reasons.join("; ")}`) : "")];
     if (health && !health.error) {
@@ -102,8 +105,9 @@ export class Overview {
       const small = [last.age_ms === null ? "" : `written ${ago(last.age_ms)}`, services?.due?.length ? `due: ${services.due.join(", ")}` : ""];
       cells[0].append(element("span.small", {}, ` ${small.filter(Boolean).join("; ")}`));
       cells.push(
-        last.age_ms === null ? "" : element(`span${last.late ? ".bad" : ""}`, {}, ago(last.age_ms)),
-        last.usual_ms === null ? "" : rough(last.usual_ms), failed ? number(failed) : "", health.waiting.length ? number(health.waiting.length) : "", due(services),
+        last.age_ms === null ? "" : element("span", {}, element(`span${last.late ? ".bad" : ""}`, {}, ago(last.age_ms)), ...who(last)),
+        last.usual_ms === null ? "" : element("span", { title: BASIS[last.basis] ?? "" }, rough(last.usual_ms)), failed ? number(failed) : "",
+        atWork(health.pending), waiting(health.waiting), due(services),
       );
     }
     while (cells.length < HEADS.length - 1) cells.push("");
@@ -111,8 +115,33 @@ export class Overview {
   }
 }
 
-const weight = ({ health, services }) => (health ? 1 + 2 * health.level + (services?.due?.length ? 1 : 0) : 0);
+// What is not written yet goes last, before it what has not answered
+const weight = ({ health, services }) => (health ? 2 * (health.rank ?? 6) + (services?.due?.length ? 1 : 0) : 0.5);
 const age = ({ health }) => health?.last_write?.age_ms ?? 0;
+
+// Of a last write: its task, or that it is of none
+function who(last) {
+  if (last.run) return [" by ", runLink(last.run)];
+  return last.outside ? [element("span.hint", {}, " outside Airflow")] : [];
+}
+
+function named(item) {
+  return runLink(item.run) || item.owner || item.writer?.owner || item.instant;
+}
+
+function atWork(pending) {
+  const running = pending.filter((item) => item.status === "running");
+  return several(running, (item) => [named(item), ` for ${rough(item.age_ms ?? 0)}`]);
+}
+
+const waiting = (jobs) => several(jobs, (item) => [named(item), ` for ${rough(item.waited_ms)}`, ...(item.for.length ? [", after ", named(item.for[0])] : [])]);
+
+// The first of them, and how many there are more
+function several(items, text) {
+  if (!items.length) return "";
+  const more = items.length > 1 ? ` and ${number(items.length - 1)} more` : "";
+  return element("span", {}, ...text(items[0]), more);
+}
 
 function due(services) {
   if (!services) return element("span.hint", {}, "looking…");
