@@ -25,7 +25,7 @@ from fastapi.responses import JSONResponse, RedirectResponse
 from sqlalchemy import select
 from starlette.exceptions import HTTPException
 
-from airflow_hoodie.assets.hoodie import SCHEME, table_folder
+from airflow_hoodie.assets.hoodie import SCHEME, asset_uri, table_folder
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.hooks.hoodie import located, resolved_path
 from hoodie.errors import ConfigError
@@ -131,7 +131,7 @@ def base_path() -> str:
 
 
 app = FastAPI(title="Hoodie timeline", docs_url=None, redoc_url=None, openapi_url=None)
-page = Page(listed_tables, base_path(), options=storage_of)
+page = Page(listed_tables, base_path(), options=storage_of, asset=asset_uri)
 
 
 @app.get("/{path:path}", dependencies=[Depends(requires_access_asset("GET"))])

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from airflow_hoodie.assets.hoodie import asset_uri
 from hoodie.errors import ConfigError
+from hoodie.serve import page as page_module
 from hoodie.serve.page import HEADERS
 from hoodie.serve.tables import allow_list
 from hoodie.timeline.tokens import RUN_KEY
@@ -98,6 +100,40 @@ def test_airflow_takes_the_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ExternalViewResponse.model_validate(view).destination == "nav"
     [served], _ = plugins_manager.get_fastapi_plugins.__wrapped__()
     assert FastAPIAppResponse.model_validate({**served, "app": str(served["app"])}).url_prefix == "/hoodie"
+
+
+def test_the_page_asks_airflows_api_for_runs_of_producers(server: Signing, table: WrittenTimeline) -> None:
+    """Where the API is, by what URI it knows a table, and that it takes what the page (producers.js) asks."""
+    from airflow.api_fastapi.core_api.datamodels.assets import AssetResponse
+    from airflow.api_fastapi.core_api.datamodels.task_instances import TaskInstanceResponse
+    from airflow.api_fastapi.core_api.routes.public.assets import assets_router
+    from airflow.api_fastapi.core_api.routes.public.task_instances import task_instances_router
+    from fastapi.dependencies.utils import get_flat_params
+
+    status, _, body = server.get("hoodie/tables?open=false", server.token())
+    listed = json.loads(body)
+    assert (status, listed["api"]) == (200, f"{SUB_PATH}/api/v2")
+    assert [item["asset"] for item in listed["tables"]] == [asset_uri(table.path)]
+    script = Path(page_module.__file__).with_name("static").joinpath("producers.js").read_text()
+    for router, path, names in (
+        (assets_router, "/assets", {"uri_prefix_pattern", "limit", "offset"}),
+        (
+            task_instances_router,
+            "/taskInstances",
+            {"state", "task_id", "start_date_gte", "order_by", "limit"},
+        ),
+    ):
+        [route] = [
+            item
+            for item in router.routes
+            if getattr(item, "path", "").endswith(path) and "GET" in getattr(item, "methods", ())
+        ]
+        taken = {param.alias for param in get_flat_params(route.dependant)}  # type: ignore[attr-defined]
+        assert names <= taken
+        assert all(name in script for name in names)
+    assert {"uri", "producing_tasks"} <= set(AssetResponse.model_fields)
+    read = {"dag_id", "task_id", "dag_run_id", "map_index", "state", "start_date", "end_date"}
+    assert read <= {field.alias or name for name, field in TaskInstanceResponse.model_fields.items()}
 
 
 @pytest.mark.full

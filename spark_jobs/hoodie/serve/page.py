@@ -1,7 +1,8 @@
 """The answers of the page: a path and its query in, status, headers and body out. Every host uses it.
 
     GET /                                     the page (and its files: page.css, *.js, icon*.svg)
-    GET /tables                               the list; ?open=false: names and paths, no table is looked at
+    GET /tables                               the list; ?open=false: names and paths, no table is looked at;
+                                              in Airflow their assets, too, and where its API is
     GET /tables/NAME/health                   what needs a hand, in a few listings
     GET /tables/NAME/services                 what the planner of services would do; ?again=true: a new look
     GET /tables/NAME/doctor                   all findings of the doctor; ?again=true
@@ -49,6 +50,7 @@ STATIC = {
     "format.js": ("format.js", "text/javascript; charset=utf-8"),
     "health.js": ("health.js", "text/javascript; charset=utf-8"),
     "overview.js": ("overview.js", "text/javascript; charset=utf-8"),
+    "producers.js": ("producers.js", "text/javascript; charset=utf-8"),
     "server.js": ("server.js", "text/javascript; charset=utf-8"),
     "icon.svg": ("icon.svg", "image/svg+xml"),
     "icon-dark.svg": ("icon-dark.svg", "image/svg+xml"),
@@ -96,7 +98,9 @@ class Page:
     """The page of the tables that `allowed` names; it is asked at each request.
 
     airflow: where Airflow's own pages are, without a trailing slash ("" for the same host), so that task
-    runs are links; None: they are text. options: settings of the storage of each.
+    runs are links; None: they are text. options: settings of the storage of each. asset: by a table's path
+    the URI of its asset in Airflow; with it the page asks Airflow's public API, as the user who looks, for
+    failed runs of the tasks that produce the table.
     """
 
     allowed: Callable[[], Mapping[str, str]]
@@ -105,6 +109,7 @@ class Page:
     options: Options = _no_options
     bounded: Bounded = field(default_factory=lambda: Bounded(_TABLE_S))
     examiner: Examiner = field(default_factory=Examiner)
+    asset: Callable[[str], str] | None = None
 
     def get(self, path: str, query: str = "") -> Reply:
         """`path` is the rest of the URL below the page's own, still quoted. Never raises for a request."""
@@ -141,7 +146,7 @@ class Page:
             case ["tables"]:
                 allowed = self.allowed()
                 if not _flag(query, "open", default=True):
-                    return {"tables": tables.listed(allowed)}
+                    return self._listed(allowed)
                 return {"tables": tables.describe(allowed, self.options, self.bounded)}
             case ["tables", name, "health"]:
                 self._path(name)
@@ -154,6 +159,14 @@ class Page:
             case ["tables", name, "instants", time]:
                 return self._instant(self._table(name), time, query)
         return None
+
+    def _listed(self, allowed: Mapping[str, str]) -> dict[str, Any]:
+        """No table is looked at."""
+        found = tables.listed(allowed)
+        if self.asset is None or self.airflow is None:
+            return {"tables": found}
+        listed = [{**item, "asset": self.asset(item["base_path"])} for item in found]
+        return {"tables": listed, "api": f"{self.airflow}/api/v2"}
 
     def _table(self, name: str) -> ShownTable:
         return ShownTable.open(name, self._path(name), self.options(name))

@@ -2,10 +2,13 @@
 
 import { LEVELS } from "./health.js";
 import { BASIS, ago, element, number, rough, runLink } from "./format.js";
+import { producers } from "./producers.js";
 import { Failed, each, get, place } from "./server.js";
 
 const HEADS = ["Table", "State", "Last write", "Usually every", "Failures", "At work", "Waiting", "Services due"];
 const SAYS = ["all is well", "look", "needs a hand", "error"];
+// the rank of failed writes
+const FAILED = 5;
 const NOT_WRITTEN = "not written yet";
 const HEALTH_AT_ONCE = 4;
 const SERVICES_AT_ONCE = 2;
@@ -31,7 +34,8 @@ export class Overview {
     this.turn += 1;
   }
 
-  async show(tables) {
+  // api: where Airflow's public API is, null outside of Airflow
+  async show(tables, api = null) {
     const turn = ++this.turn;
     const names = new Set(tables.map((table) => table.name));
     for (const name of this.known.keys()) {
@@ -56,11 +60,26 @@ export class Overview {
     this.home.setAttribute("aria-busy", "true");
     await each([...names], HEALTH_AT_ONCE, (name) => take(name, "health"));
     if (turn === this.turn) this.#sort();
+    if (api) await this.#produced(turn, api, tables);
     const whole = [...names].filter((name) => turn === this.turn && !this.known.get(name).health.error);
     await each(whole, SERVICES_AT_ONCE, (name) => take(name, "services"));
     if (turn !== this.turn) return;
     this.#sort();
     this.home.removeAttribute("aria-busy");
+  }
+
+  // Failures of the tasks that produce a table, after its last write
+  async #produced(turn, api, tables) {
+    const found = await producers(api, tables);
+    if (turn !== this.turn) return;
+    for (const [name, known] of this.known) {
+      const run = found.get(name);
+      const written = known.health?.last_write?.age_ms;
+      const producer = run && run.ended > Date.now() - (written ?? Infinity) ? run : null;
+      this.known.set(name, { ...known, producer });
+      this.#fill(name);
+    }
+    this.#sort();
   }
 
   // Rows change places when all tables have answered, so that none moves from under a pointer before
@@ -75,7 +94,7 @@ export class Overview {
   #count() {
     const rows = [...this.known.values()];
     const looked = rows.filter((row) => row.health);
-    const bad = looked.filter((row) => row.health.level > 1).length;
+    const bad = looked.filter((row) => row.health.level > 1 || row.producer).length;
     const left = rows.length - looked.length;
     this.summary.textContent = `${number(bad)} of ${number(rows.length)} tables ${bad === 1 ? "needs" : "need"} a hand${left ? `; ${number(left)} are being looked at` : ""}`;
   }
@@ -86,7 +105,7 @@ export class Overview {
     const line = this.lines.get(name) ?? element("tr", { "data-table": name }, element("td", {}, this.#name(known.table)));
     this.lines.set(name, line);
     line.querySelector("button").title = known.table.base_path;
-    line.classList.toggle("absent", known.health?.rank === 0);
+    line.classList.toggle("absent", isAbsent(known));
     while (line.children.length > 1) line.lastElementChild.remove();
     line.append(...this.#cells(known).map((cell) => element("td", {}, cell)));
   }
@@ -95,10 +114,11 @@ export class Overview {
     return element("button.link", { type: "button", "data-name": table.name, onclick: () => this.chosen(table.name) }, table.name);
   }
 
-  #cells({ health, services }) {
-    if (health?.rank === 0) return [element("span.level.quiet", { title: health.reasons.join("; ") }, NOT_WRITTEN), ...HEADS.slice(2).map(() => "")];
-    const level = health ? LEVELS[health.level] : "quiet";
-    const cells = [element("span", {}, element(`span.level.${level}`, {}, health ? SAYS[health.level] : "…"), health?.reasons.length ? element("span.why", {}, ` ${health.reasons.join("; ")}`) : "")];
+  #cells({ health, services, producer }) {
+    if (isAbsent({ health, producer })) return [element("span.level.quiet", { title: health.reasons.join("; ") }, NOT_WRITTEN), ...HEADS.slice(2).map(() => "")];
+    const height = producer ? Math.max(health?.level ?? 0, 2) : health?.level;
+    const level = height === undefined ? "quiet" : LEVELS[height];
+    const cells = [element("span", {}, element(`span.level.${level}`, {}, height === undefined ? "…" : SAYS[height]), ...(producer ? broken(producer) : []), health?.reasons.length ? element("span.why", {}, ` ${health.reasons.join("; ")}`) : "")];
     if (health && !health.error) {
       const last = health.last_write;
       const failed = health.pending.filter((item) => ["failed", "open"].includes(item.status)).length;
@@ -116,7 +136,12 @@ export class Overview {
 }
 
 // What is not written yet goes last, before it what has not answered
-const weight = ({ health, services }) => (health ? 2 * (health.rank ?? 6) + (services?.due?.length ? 1 : 0) : 0.5);
+const weight = ({ health, services, producer }) => (health ? 2 * Math.max(health.rank ?? 6, producer ? FAILED : 0) + (services?.due?.length ? 1 : 0) : 0.5);
+const isAbsent = ({ health, producer }) => health?.rank === 0 && !producer;
+
+function broken(run) {
+  return [element("span.why", {}, " ", runLink(run), ` failed ${ago(Math.max(0, Date.now() - run.ended))}${run.retried ? ", to be retried" : ""}; `)];
+}
 const age = ({ health }) => health?.last_write?.age_ms ?? 0;
 
 // Of a last write: its task, or that it is of none

@@ -25,9 +25,9 @@ const overview = new Overview(at("overview"), { chosen: (name) => go(name) });
 async function start() {
   const asked = new URLSearchParams(location.search);
   const turn = ++state.turn;
-  const { tables } = await get("tables", { open: "false" });
+  const { tables, api } = await get("tables", { open: "false" });
   if (turn !== state.turn) return;
-  state.tables = tables;
+  Object.assign(state, { tables, api });
   at("table").replaceChildren(element("option", { value: "" }, "All tables"), ...tables.map((table) => element("option", { value: table.name }, table.name)));
   if (!tables.length) return say(`No table is on this page's list yet. ${LISTING}`, "empty");
   const name = asked.get("table");
@@ -65,7 +65,7 @@ async function all() {
   at("about").textContent = "";
   at("timeline").hidden = true;
   at("overview").hidden = false;
-  await overview.show(state.tables);
+  await overview.show(state.tables, state.api);
 }
 
 // The table's newest page, and the instant if one is asked for
@@ -104,7 +104,7 @@ async function load(name, { instant = null, action = null } = {}) {
 // Reads again; what is seen, chosen and open stays where it is
 async function refresh() {
   if (!state.tables.length || (state.name === null && at("overview").hidden)) return start();
-  if (state.name === null) return overview.show(state.tables);
+  if (state.name === null) return overview.show(state.tables, state.api);
   if (state.table === null) return load(state.name);
   const turn = state.turn;
   const page = await get(place(state.name, "instants"), { limit: PAGE });

@@ -11,7 +11,7 @@ export class Failed extends Error {
 export async function get(path, query = {}) {
   const url = new URL(path, document.baseURI);
   for (const [name, value] of Object.entries(query)) {
-    if (value !== null && value !== undefined) url.searchParams.set(name, value);
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== null && one !== undefined) url.searchParams.append(name, one);
   }
   let answer;
   try {
