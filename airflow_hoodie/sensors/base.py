@@ -98,10 +98,11 @@ class TimelineSensor(BaseSensorOperator):
             if reader is None:
                 reader = self.__dict__["_reader"] = TableReader(*located(self.table))
             value = look(reader, wanted, self.missing)
+            now = situation(reader) if value is None else ""
         except HoodieError as error:
             raise from_error(error) from error
         if value is None:
-            self.log.info("Waiting on %s for %s; %s", reader.base_path, wanted.words(), situation(reader))
+            self.log.info("Waiting on %s for %s; %s", reader.base_path, wanted.words(), now)
         else:
             self.log.info("Found on %s: %s", reader.base_path, value)
         return PokeReturnValue(is_done=value is not None, xcom_value=value)
