@@ -15,16 +15,19 @@ from urllib.parse import urlencode
 import pytest
 
 import hoodie
+from hoodie.concurrency.queue import FOLDER
 from hoodie.errors import TableError
 from hoodie.serve.health import Examiner
 from hoodie.serve.health import health as health_of
 from hoodie.serve.http import PageServer
 from hoodie.serve.page import Page
 from hoodie.serve.tables import ShownTable
+from hoodie.table.heartbeat import Heartbeat, Work
 from hoodie.timeline.archive.log_archive import LogArchive
 from hoodie.timeline.tokens import RUN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.browser import Browser
+from tests.support.handles import table_at
 
 AIRFLOW = "http://airflow.example:8080"
 EVIL = '<img src=x onerror="document.title=1">'
@@ -550,6 +553,44 @@ def test_all_tables(browser: Browser, site: Site) -> None:
     browser.until("!document.querySelector('#overview').hidden")
     assert browser.run("document.querySelector('#timeline').hidden")
     assert browser.run("document.title") == "Hoodie timeline"
+
+
+@pytest.mark.full
+def test_who_works_and_who_waits_for_whom(browser: Browser, tmp_path: Path) -> None:
+    """In the list of all tables, with tasks and map indexes; no column is cut off on a narrow screen."""
+    tables = {name: WrittenTimeline.create(tmp_path, name) for name in ("busy", "a_table_with_a_name_" * 4)}
+    handle = table_at(tables["busy"].path)
+    arrived = handle.storage.now_ms() - 200_000
+    beats = [
+        Heartbeat(handle, tables["busy"].begin().time, 60_000, 2, Work(extra={RUN_KEY: "back/load/7/run=b"})),
+        Heartbeat(
+            handle, f"1{arrived:013d}000001", 60_000, 2, Work(extra={RUN_KEY: "day/load/-1/run=r"}), FOLDER
+        ),
+        Heartbeat(handle, f"1{arrived + 9:013d}000001", 60_000, 2, folder=FOLDER),
+    ]
+    for beat in beats:
+        beat.start()
+    paths = {name: table.path for name, table in tables.items()}
+    try:
+        with PageServer(Page(lambda: paths, AIRFLOW, examiner=Planned())) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            browser.size(900, 600)
+            browser.open(server.url)
+            browser.until("document.querySelectorAll('#overview tbody tr').length === 2")
+            browser.until("!document.querySelector('#overview').ariaBusy")
+            cells = browser.run(
+                "[...document.querySelector('tr[data-table=busy]').cells].map((cell) => cell.innerText)"
+            )
+            assert cells[5].startswith("back.load [7] for ")
+            assert cells[6].startswith("day.load for 3 min, after back.load [7]")
+            assert cells[6].endswith(" and 1 more")
+            scroll = "document.querySelector('#overview .scroll')"
+            assert browser.run(f"{scroll}.scrollWidth <= {scroll}.clientWidth")
+            server.shutdown()
+    finally:
+        for beat in beats:
+            beat.stop()
+        browser.size(1280, 800)
 
 
 @pytest.mark.full
