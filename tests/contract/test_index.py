@@ -30,7 +30,7 @@ from hoodie.write.operation import Operation
 from tests.support.arrow import arrow_schema
 from tests.support.hbase.server import HBase
 from tests.support.properties import FAST
-from tests.support.record_index import FEW_GROUPS
+from tests.support.record_index import FEW_GROUPS, OF_EACH
 from tests.support.rows import assert_same_rows
 from tests.support.tiers import full_but
 
@@ -177,6 +177,7 @@ INDEXES: dict[str, dict[str, Any]] = {
         "hoodie.record.index.update.partition.path": True,
     },
     "RECORD_INDEX without moves": {**FEW_GROUPS, "hoodie.index.type": "RECORD_INDEX"},
+    "RECORD_LEVEL_INDEX": {**OF_EACH, "hoodie.index.type": "RECORD_LEVEL_INDEX"},
     "scope TABLE": own(Everywhere),
     "sees logs": own(Merged),
 }

@@ -27,11 +27,14 @@ from hoodie.metadata.partitions.column_stats import STATS, ColumnStats, decoded
 from hoodie.metadata.partitions.secondary_index import index_keys, record_keys
 from hoodie.metadata.partitions.value_types import restored
 from hoodie.metadata.table import MetadataTable, Partition
+from hoodie.services.index.doctor import check_metadata_table
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableType
 from hoodie.table.view import FileSlice, merged_slices
 from tests.golden.test_later_writes import NO_SERVICES, STEPS, History
+from tests.support.record_index import misplaced
+from tests.support.secondary_index import mistaken
 from tests.support.tiers import full_but
 
 TABLES = [
@@ -251,6 +254,14 @@ def test_files_without_rows_have_no_part_in_statistics(copy: Callable[[str], str
 
 
 SECONDARY = ["1.2.0-v9/mdt_1x_indexes", "more/secondary_index_cow"]
+#: tables with logs, and a column of each: partial updates, deletes by a marker, event times
+LOGGED = {
+    "1.2.0-v8/mor_compacted": "c_int",
+    "1.2.0-v9/mor_logs": "c_str",
+    "1.2.0-v9/sql_mor_merge": "name",
+    "1.2.0-v9/mor_late_overwrite": "name",
+    "more/sql_partial_updates2": "name",
+}
 
 
 @pytest.mark.parametrize("name", full_but({"more/secondary_index_cow"}, SECONDARY))
@@ -271,6 +282,37 @@ def test_secondary_indexes_have_the_values_of_all_rows(copy: Callable[[str], str
             history.step(step)
         history.check()
         check_secondary(history.path)
+
+
+@pytest.mark.parametrize("name", full_but({"1.2.0-v9/mor_logs"}, LOGGED))
+def test_secondary_indexes_have_the_values_that_logs_change(copy: Callable[[str], str], name: str) -> None:
+    path = copy(name)
+    asked = {"hoodie.metadata.record.index.enable": "true", "hoodie.metadata.enable": "true"}
+    service_api.index_table(path, "create", column=LOGGED[name], options=asked)
+    check_secondary(path)
+    history = History(path, name)
+    for _ in range(12):
+        history.step(history.chance.choice((*STEPS, "compact")))
+        history.check()
+        assert mistaken(path) == []
+    history.step("upsert")  # which makes it again, after a rollback of what was compacted
+    check_secondary(path)
+    assert [item.status for item in check_metadata_table(path, True, {})] == ["ok"]
+
+
+def test_a_secondary_index_of_logs_is_kept(later_indexes: Path, tmp_path: Path) -> None:
+    """It has what our writes change. What it lacks of writes of Apache Hudi, a rebuild puts in."""
+    path = str(shutil.copytree(later_indexes / "indexes/si_mor/table", tmp_path / "t"))
+    there = partitions_of(path)
+    assert mistaken(path)
+    assert "error" in [item.status for item in check_metadata_table(path, True, {})]
+    service_api.index_table(path, "rebuild", ["secondary_index_idx_name", "secondary_index_idx_num"])
+    history = History(path, 7)
+    for step in ("upsert", "compact", "upsert", "delete"):
+        history.step(step)
+        history.check()
+        assert mistaken(path) == []
+    assert partitions_of(path) == there
 
 
 def check_secondary(path: str) -> None:
@@ -356,18 +398,38 @@ def test_indexes_of_sessions_go(copy: Callable[[str], str]) -> None:
     assert any(f"the index {index}" in warning for warning in done.warnings)
 
 
-def test_a_record_index_of_each_partition_goes(later_indexes: Path, tmp_path: Path) -> None:
-    """With a warning; the setting makes one of all partitions afterwards."""
+@pytest.mark.parametrize("index", full_but({"RECORD_LEVEL_INDEX"}, ["RECORD_LEVEL_INDEX", "SIMPLE"]))
+def test_a_record_index_of_each_partition_has_all_keys(
+    later_indexes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, index: str
+) -> None:
+    """Also of a partition that is new, which gets file groups as Apache Hudi's do. The doctor agrees."""
     path = str(shutil.copytree(later_indexes / "indexes/part_rli/table", tmp_path / "t"))
-    rows = api.read_table(path, meta=False)
-    done = api.write_table(rows.slice(0, 5), path, options=NO_SERVICES)
-    assert "record_index" not in partitions_of(path)
-    assert "record_index" not in index_definitions(Table.open(path))
-    assert not Path(path, ".hoodie/metadata/record_index").exists()
-    assert any("one of each partition" in warning for warning in done.warnings)
+    monkeypatch.setitem(NO_SERVICES, "hoodie.index.type", index)
+    definition = index_definitions(Table.open(path))["record_index"]
+    history = History(path, index)
+    for step in ("upsert", "delete", "upsert", "roll back", "overwrite", "cluster", "upsert", "clean"):
+        history.step(step)
+        history.check()
+        assert misplaced(path) == []
+    new = api.read_table(path, meta=False).slice(0, 3)
+    places = pa.array(["x_y.z"] * 3)
+    new = new.set_column(new.schema.get_field_index("part"), "part", places)
+    done = api.write_table(new, path, options=NO_SERVICES)
+    assert (done.warnings, done.num_inserts) == ([], 3)
+    assert misplaced(path) == []
+    folder = Path(path, ".hoodie/metadata/record_index")
+    assert len(list(folder.glob(".record-index-x%5Fy%2Ez-*_0-0-0"))) == 1
+    assert index_definitions(Table.open(path))["record_index"] == definition
+    assert [item.status for item in check_metadata_table(path, True, {})] == ["ok"]
+
+
+def test_one_of_all_partitions_replaces_that_of_each(later_indexes: Path, tmp_path: Path) -> None:
+    """As the setting says."""
+    path = str(shutil.copytree(later_indexes / "indexes/part_rli/table", tmp_path / "t"))
     asked = {**NO_SERVICES, "hoodie.metadata.global.record.level.index.enable": "true"}
-    api.write_table(rows.slice(5, 5), path, options=asked)
+    api.write_table(api.read_table(path, meta=False).slice(5, 5), path, options=asked)
     assert index_definitions(Table.open(path))["record_index"].options == {"isPartitioned": "false"}
+    assert misplaced(path) == []
     found = api.read_table(path, where="id = 'k0022'", options={"hoodie.read.record.index": "true"})
     assert found.num_rows == 1
 
@@ -379,6 +441,7 @@ def test_a_record_index_of_each_partition_without_its_definition_is_not_written(
     file = Path(path, ".hoodie/.index_defs/index.json")
     file.write_text(file.read_text().replace('"true"', '"false"'))
     rows = api.read_table(path, meta=False).slice(0, 5)
+    rows = rows.set_column(0, rows.schema.field(0), pa.array([f"new{number}" for number in range(5)]))
     done = api.write_table(rows, path, options=NO_SERVICES)
     assert any("record index is one of each partition" in warning for warning in done.warnings)
     found = api.read_table(path, where="id = 'k0022'", options={"hoodie.read.record.index": "true"})

@@ -28,6 +28,7 @@ from hoodie.timeline.layouts.one import ONE
 from hoodie.write.participants.metadata.initialization import initial_records
 from hoodie.write.participants.metadata.registry import ALL_PARTITIONS
 from tests.support.record_index import misplaced
+from tests.support.secondary_index import mistaken
 
 #: of the records of a partition
 COLUMNS = {Partition.COLUMN_STATS: "ColumnStatsMetadata", Partition.BLOOM_FILTERS: "BloomFilterMetadata"}
@@ -69,7 +70,7 @@ def _differences(path: str | Path, *, settled: bool) -> list[str]:
         return []
     listing, walked = MetadataListing(metadata, table.base_path), table.listing()
     view = table.view
-    wrong = misplaced(path)
+    wrong = misplaced(path) + mistaken(path)
     for partition in {*walked.partitions(), *listing.partitions()}:
         there = {item.path: item.size for item in walked.files(partition)}
         listed = {item.path: item.size for item in listing.files(partition)}

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 import hoodie
 from hoodie.codec.arrays import whole
+from hoodie.metadata.index_definitions import index_definitions, is_of_each_partition
 from hoodie.metadata.partitions.record_index import RECORD, file_ids
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.table.handle import Table
@@ -23,7 +24,14 @@ FEW_GROUPS = {
     "hoodie.metadata.record.index.min.filegroup.count": "2",
     "hoodie.metadata.record.index.max.filegroup.count": "2",
 }
-#: by record key: partition path, and file id
+#: one of each partition, of a table of version 9
+OF_EACH = {
+    "hoodie.write.table.version": "9",
+    "hoodie.metadata.enable": "true",
+    "hoodie.metadata.record.level.index.enable": "true",
+    "hoodie.metadata.record.level.index.min.filegroup.count": "2",
+}
+#: by record key, of an index of each partition behind the partition path: partition path, and file id
 Places = dict[str, tuple[str, str]]
 
 
@@ -37,11 +45,21 @@ def indexed(path: str | Path) -> Places:
     assert metadata is not None
     assert metadata.lacks == ""
     found: Places = {}
-    for item in metadata.slices(Partition.RECORD_INDEX):
-        rows = metadata.records(item, lambda reader: reader.scan(), [RECORD])
-        if rows.num_rows:
-            found |= places_of(rows)
+    for partition, slices in metadata.record_index_slices().items():
+        for item in slices:
+            rows = metadata.records(item, lambda reader: reader.scan(), [RECORD])
+            there = places_of(rows) if rows.num_rows else {}
+            assert partition is None or {place for place, _ in there.values()} <= {partition}
+            found |= there if partition is None else _of_each(there)
     return found
+
+
+def _of_each(places: Places) -> Places:
+    return {f"{place[0]}/{key}": place for key, place in places.items()}
+
+
+def is_of_each(path: str | Path) -> bool:
+    return is_of_each_partition(index_definitions(Table.open(str(path))))
 
 
 def places_of(rows: pa.Table) -> Places:
@@ -55,8 +73,11 @@ def places_of(rows: pa.Table) -> Places:
 def stored(path: str | Path) -> Places:
     """Where the records are that a query shows."""
     rows = hoodie.read_table(str(path), meta=True, options={"hoodie.metadata.enable": "false"}).to_pylist()
+    each = is_of_each(path)
     return {
-        row["_hoodie_record_key"]: (
+        f"{row['_hoodie_partition_path']}/{row['_hoodie_record_key']}"
+        if each
+        else row["_hoodie_record_key"]: (
             row["_hoodie_partition_path"],
             row["_hoodie_file_name"].partition("_")[0],
         )

@@ -197,7 +197,9 @@ INDEXES = Plugins(
         IndexType.BUCKET.value: "hoodie.index.bucket:BucketIndex",
         IndexType.HBASE.value: "hoodie.index.hbase.index:HBaseIndex",
         IndexType.RECORD_INDEX.value: "hoodie.index.record_index:RecordIndex",
+        IndexType.RECORD_LEVEL_INDEX.value: "hoodie.index.record_index:RecordLevelIndex",
     },
+    aliases={IndexType.RECORD_INDEX.value: (IndexType.GLOBAL_RECORD_LEVEL_INDEX.value,)},
 )
 #: those of the type BUCKET, by their engine
 BUCKET_ENGINES = Plugins(
@@ -215,7 +217,7 @@ def index_for(config: Config) -> Index:
     if config[INDEX_CLASS]:
         return INDEXES.load(INDEX_CLASS.name, str(config[INDEX_CLASS]))(config=config)
     kind = config[INDEX_TYPE].value
-    if kind not in INDEXES.places:
+    if INDEXES.name(kind) not in INDEXES.places:
         raise ConfigError(f"{INDEX_TYPE.name}={kind} {_refusal(kind)}", value=kind)
     if kind == IndexType.BUCKET.value:
         return BUCKET_ENGINES.load(BUCKET_ENGINE.name, config[BUCKET_ENGINE].value)(config=config)
@@ -246,6 +248,6 @@ def index_behind(config: Config, table: Table, timeline: Timeline) -> bool:
 
 
 def _named(config: Config) -> Index | None:
-    if not config[INDEX_CLASS] and config[INDEX_TYPE].value not in INDEXES.places:
+    if not config[INDEX_CLASS] and INDEXES.name(config[INDEX_TYPE].value) not in INDEXES.places:
         return None
     return index_for(config)

@@ -1,5 +1,6 @@
-"""RECORD_INDEX: the record index of the metadata table says which file group a key is in (Apache Hudi 0.15.0
-SparkMetadataTableRecordIndex). No file of the table is opened for it.
+"""RECORD_INDEX and RECORD_LEVEL_INDEX: the record index of the metadata table, of all partitions or of each,
+says which file group a key is in (Apache Hudi 0.15.0 SparkMetadataTableRecordIndex). No file of the table is
+opened for it.
 """
 
 from __future__ import annotations
@@ -7,28 +8,31 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from hoodie.codec.arrays import pc
-from hoodie.config.key import Config
-from hoodie.errors import ConfigError
+from hoodie.config.key import Config, Key
+from hoodie.errors import ConfigError, TableError
 from hoodie.index import INDEXES, Index, Scope
 from hoodie.index.locations import LOOK_UP, Locations, Positions, search_slices
 from hoodie.index.settings import INDEX_TYPE, RECORD_INDEX_MOVES, SIMPLE_MOVES, IndexType
 from hoodie.mask import masked
+from hoodie.metadata.index_definitions import index_definitions, is_of_each_partition
 from hoodie.metadata.keys import file_groups
-from hoodie.metadata.partitions.record_index import locate
+from hoodie.metadata.partitions.record_index import locate, locate_in
 from hoodie.metadata.queries import MetadataTableIgnored, MetadataTableUnavailable, using
-from hoodie.metadata.settings import METADATA_ENABLE, RECORD_INDEX_ENABLE
+from hoodie.metadata.settings import (
+    METADATA_ENABLE,
+    PARTITIONED_RECORD_INDEX_ENABLE,
+    RECORD_INDEX_ENABLE,
+)
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.view import FileSlice
 from hoodie.timeline.active import Timeline
-
-_NAME = f"{INDEX_TYPE.name}={IndexType.RECORD_INDEX.value}"
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,10 @@ class RecordIndex(Index):
     """
 
     scope = Scope.TABLE
+    #: the setting that makes it, its name, and the index that gives the same table
+    enable: ClassVar[Key[bool | None]] = RECORD_INDEX_ENABLE
+    kind: ClassVar[IndexType] = IndexType.RECORD_INDEX
+    instead: ClassVar[IndexType] = IndexType.GLOBAL_SIMPLE
     update_partition_path: bool
     asked: bool
     metadata: MetadataTable | None = None
@@ -48,7 +56,7 @@ class RecordIndex(Index):
 
     @classmethod
     def make(cls, config: Config) -> RecordIndex:
-        asked = config[METADATA_ENABLE] is not False and bool(config[RECORD_INDEX_ENABLE])
+        asked = config[METADATA_ENABLE] is not False and bool(config[cls.enable])
         return cls(config[RECORD_INDEX_MOVES], asked)
 
     @property
@@ -65,17 +73,17 @@ class RecordIndex(Index):
     def behind(self, table: Table, timeline: Timeline) -> bool:
         """Raises ConfigError for a table that has no record index, and gets none by this write."""
         there = bool(timeline.instants)
-        if there and _is_there(table):
+        if there and self._is_there(table):
             return False
         if not self.asked:
-            raise _missing(table.base_path)
+            raise self._missing(table.base_path)
         return there
 
     def for_write(self, table: Table, config: Config) -> Index:
-        """With the metadata table; GLOBAL_SIMPLE, with a warning, where it can't be used."""
-        if not _is_there(table):
+        """With the metadata table; `instead` of it, with a warning, where it can't be used."""
+        if not self._is_there(table):
             if not self.asked:
-                raise _missing(table.base_path)
+                raise self._missing(table.base_path)
             pending = table.timeline.pending()
             if pending:
                 _warn(table.base_path, f"it gets a record index once instant {pending[0].time} is done")
@@ -91,7 +99,7 @@ class RecordIndex(Index):
             metadata = self.metadata or self._with(Table(table)).metadata
             assert metadata is not None
             with using():
-                found = locate(metadata, keys)
+                found = self._find(metadata, slices, keys)
         except MetadataTableUnavailable as error:
             _warn(table.uri, str(error))
             return search_slices(table, slices, keys)
@@ -103,6 +111,9 @@ class RecordIndex(Index):
         rows = np.full(len(places), LOOK_UP, np.int32)
         return Locations(np.asarray(places), np.asarray(numbers.filter(there)), rows)
 
+    def _find(self, metadata: MetadataTable, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> pa.Table:
+        return locate(metadata, keys)
+
     def _with(self, table: Table) -> RecordIndex:
         """Raises MetadataTableUnavailable."""
         with using():
@@ -111,27 +122,71 @@ class RecordIndex(Index):
                 raise MetadataTableUnavailable("it is gone")
             if metadata.lacks:
                 raise MetadataTableUnavailable(f"it lacks instant {metadata.lacks}")
-            return replace(self, metadata=metadata, groups=len(metadata.slices(Partition.RECORD_INDEX)))
+            return replace(self, metadata=metadata, groups=self._groups(metadata))
+
+    def _groups(self, metadata: MetadataTable) -> int:
+        return len(metadata.slices(Partition.RECORD_INDEX))
 
     def _instead(self, config: Config) -> Index:
         """The index that gives the same table."""
         texts = {**config.texts, SIMPLE_MOVES.name: str(self.update_partition_path).lower()}
-        make = INDEXES.load(INDEX_TYPE.name, IndexType.GLOBAL_SIMPLE.value)
+        make = INDEXES.load(INDEX_TYPE.name, self.instead.value)
         return make(config=Config.of(texts))
 
+    def _is_there(self, table: Table) -> bool:
+        """Has a table a record index of this kind."""
+        if Partition.RECORD_INDEX.value not in table.properties.metadata_partitions:
+            return False
+        each = table.layout.has_completion_time and is_of_each_partition(index_definitions(table))
+        return each is (self.scope is Scope.PARTITION)
 
-def _is_there(table: Table) -> bool:
-    return Partition.RECORD_INDEX.value in table.properties.metadata_partitions
+    def _missing(self, path: str) -> ConfigError:
+        needed = f"{INDEX_TYPE.name}={self.kind.value} needs {_NEEDED[self.kind]} of a metadata table"
+        return ConfigError(
+            f"{needed}, and {path} has none; set {METADATA_ENABLE.name}=true and {self.enable.name}=true, so "
+            f"that this write makes one, or set {INDEX_TYPE.name} to {self.instead.value}",
+            value=self.kind.value,
+            path=path,
+        )
 
 
-def _missing(path: str) -> ConfigError:
-    return ConfigError(
-        f"{_NAME} needs the record index of a metadata table, and {path} has none; set "
-        f"{METADATA_ENABLE.name}=true and {RECORD_INDEX_ENABLE.name}=true, so that this write makes one, or "
-        f"set {INDEX_TYPE.name} to {IndexType.GLOBAL_SIMPLE.value}",
-        value=IndexType.RECORD_INDEX.value,
-        path=path,
-    )
+@dataclass(frozen=True)
+class RecordLevelIndex(RecordIndex):
+    """Of each partition. A key of a partition is looked up in the file groups of the partition."""
+
+    scope = Scope.PARTITION
+    enable = PARTITIONED_RECORD_INDEX_ENABLE
+    kind = IndexType.RECORD_LEVEL_INDEX
+    instead = IndexType.SIMPLE
+
+    def behind(self, table: Table, timeline: Timeline) -> bool:
+        """Raises ConfigError for a table of a version that has none, too."""
+        if not timeline.layout.has_completion_time:
+            raise ConfigError(
+                f"{INDEX_TYPE.name}={self.kind.value} needs a table of version 8 or 9, and {table.base_path} "
+                "is one before, where Apache Hudi has no record index of each partition; change its version "
+                f"(hoodie upgrade), or set {INDEX_TYPE.name} to {self.instead.value}",
+                value=self.kind.value,
+                path=table.base_path,
+            )
+        return super().behind(table, timeline)
+
+    def _find(self, metadata: MetadataTable, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> pa.Table:
+        """Raises TableError for an index of all partitions, or one that lacks a partition with files."""
+        partitions = {item.partition for item in slices}
+        if partitions - metadata.record_index_slices().keys():
+            raise TableError("it is not one of each partition, or lacks a partition of the table")
+        return locate_in(metadata, keys, partitions)
+
+    def _groups(self, metadata: MetadataTable) -> int:
+        """A task looks for all of its keys."""
+        return 1
+
+
+_NEEDED = {
+    IndexType.RECORD_INDEX: "the record index",
+    IndexType.RECORD_LEVEL_INDEX: "the record index of each partition",
+}
 
 
 def _warn(path: str, why: str) -> None:

@@ -26,6 +26,14 @@ class IndexType(enum.Enum):
     BUCKET = "BUCKET"
     HBASE = "HBASE"
     RECORD_INDEX = "RECORD_INDEX"
+    GLOBAL_RECORD_LEVEL_INDEX = "GLOBAL_RECORD_LEVEL_INDEX"
+    RECORD_LEVEL_INDEX = "RECORD_LEVEL_INDEX"
+
+
+#: those that know one place of a key
+RECORD_INDEXES = frozenset(
+    {IndexType.RECORD_INDEX, IndexType.GLOBAL_RECORD_LEVEL_INDEX, IndexType.RECORD_LEVEL_INDEX}
+)
 
 
 class ThriftTransport(enum.Enum):
@@ -84,8 +92,10 @@ INDEX_TYPE = enum_key(
     "files by key range and bloom filter first; both give the same table. With GLOBAL_SIMPLE and "
     "GLOBAL_BLOOM a key names one record in the whole table: they look into all partitions. BUCKET reads no "
     "keys: the hash of its key says which file group a record is in; a table is made with it, and remembers "
-    "it. HBASE asks a table in HBase which file of the whole table may have a key, RECORD_INDEX the record "
-    "index of the metadata table, which hoodie.metadata.record.index.enable makes.",
+    "it. HBASE asks a table in HBase which file of the whole table may have a key, RECORD_INDEX (also "
+    "GLOBAL_RECORD_LEVEL_INDEX) the record index of the metadata table, which "
+    "hoodie.metadata.record.index.enable makes, RECORD_LEVEL_INDEX that of each partition, which "
+    "hoodie.metadata.record.level.index.enable makes.",
     group="index",
 )
 INDEX_CLASS: Key[str | None] = Key(

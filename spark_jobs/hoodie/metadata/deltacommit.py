@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Array
 from hoodie.engine.spool import Room
-from hoodie.errors import TableError
 from hoodie.format.hfile_records import write_cells
 from hoodie.format.log_block import BlockType, HeaderKey
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import join
 from hoodie.metadata.index_definitions import hashed_parts
+from hoodie.metadata.partition_groups import PartitionGroups
 from hoodie.metadata.record_schema import commit_schema
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.table import Partition
@@ -70,38 +70,58 @@ def write_deltacommit(
     for name in partitions:
         view = shown if name in ready else table.indexing_view() or shown
         slices[name] = [group[0] for group in table.groups(name, view, listing)]
-        _check_groups(name, slices[name])
     with ExitStack() as stack:
         version = table.layout.version
         spools = {
             name: stack.enter_context(
-                RecordSpool(len(found), room, version=version, hashed=hashed_parts(table.data, name))
+                RecordSpool(
+                    _groups(name, found), room, version=version, hashed=hashed_parts(table.data, name)
+                )
             )
             for name, found in slices.items()
         }
         fill(spools)
         for spool in spools.values():
             spool.close()
+        new = []
+        for name, spool in spools.items():
+            found = slices[name]
+            begun = [FileSlice(name.value, file_id, instant, None) for file_id in spool.ids[len(found) :]]
+            known = found if spool.ids and name in ready else []
+            new += [*_unfounded(table, known), *begun]
+            found += begun
         parts = [
             _Part(slices[name][number], spool, number)
             for name, spool in spools.items()
             for number in spool.filled
         ]
-        _write_parts(table, instant, parts)
+        _write_parts(table, instant, parts, new)
 
 
-def _check_groups(partition: Partition, slices: Sequence[FileSlice]) -> None:
-    """Raises TableError for a record index of each partition of the table: its keys are found otherwise."""
-    known = [group_id(partition, place) for place in range(len(slices))]
-    if partition == Partition.RECORD_INDEX and [item.file_id for item in slices] != known:
-        raise TableError("the record index is one of each partition, which is not written here")
+def _unfounded(table: WrittenTable, slices: Sequence[FileSlice]) -> list[FileSlice]:
+    """Those that only a write which did not come about has begun: its rollback takes its log files away."""
+    bare = [item for item in slices if item.base is None]
+    blocks = table.blocks(table.view) if bare else None
+    return [item for item in bare if blocks and not any(blocks.shows(log.instant) for log in item.logs)]
 
 
-def _write_parts(table: WrittenTable, instant: InstantTime, parts: list[_Part]) -> None:
+def _groups(partition: Partition, slices: Sequence[FileSlice]) -> int | PartitionGroups:
+    ids = [item.file_id for item in slices]
+    known = [group_id(partition, place) for place in range(len(ids))]
+    if partition == Partition.RECORD_INDEX and (not ids or ids != known):
+        return PartitionGroups(ids)
+    return len(ids)
+
+
+def _write_parts(
+    table: WrittenTable, instant: InstantTime, parts: list[_Part], new: Sequence[FileSlice]
+) -> None:
+    """`new` file groups are begun like those of a new partition; their log files go with the instant."""
     requested = Instant(instant, Action.DELTACOMMIT, State.REQUESTED)
     inflight = requested.with_state(State.INFLIGHT)
     begin_instant(table.store, requested)
-    begin_instant(table.store, inflight, table.store.content(_intended(parts)))
+    begin_instant(table.store, inflight, table.store.content(_intended(parts, new)))
+    at_once(new, lambda item: table.begin_group(item.partition, item.file_id, instant))
     stats = at_once(list(enumerate(parts)), partial(_write, table, instant))
     table.complete(inflight, committed(table, stats, _OPERATION))
 
@@ -118,8 +138,8 @@ def committed(
     return CommitMetadata(found, compacted, extra, operation)
 
 
-def _intended(parts: list[_Part]) -> CommitMetadata:
-    files: dict[str, list[PlannedFile]] = {}
+def _intended(parts: list[_Part], new: Sequence[FileSlice]) -> CommitMetadata:
+    files: dict[str, list[PlannedFile]] = {item.partition: [] for item in new}
     for part in parts:
         planned = PlannedFile(part.slice.file_id, part.slice.instant, part.count)
         files.setdefault(part.slice.partition, []).append(planned)

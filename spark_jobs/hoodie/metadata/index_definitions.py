@@ -27,6 +27,8 @@ DEFAULT_PATH = f"{META_FOLDER}/{INDEX_FOLDER}/index.json"
 _LARGEST = 1 << 22
 #: versions of the format of an index; definitions of 1.0 have none, which is the first
 V1, V2 = "V1", "V2"
+#: the option of a record index
+OF_EACH_PARTITION = "isPartitioned"
 #: of the partitions that are made here, as Apache Hudi 1.2.0 has them
 _MADE: Mapping[str, Mapping[str, Any]] = {
     "record_index": {
@@ -34,7 +36,7 @@ _MADE: Mapping[str, Mapping[str, Any]] = {
         "indexType": "record_index",
         "indexFunction": "",
         "sourceFields": [],
-        "indexOptions": {"isPartitioned": "false"},
+        "indexOptions": {OF_EACH_PARTITION: "false"},
         "version": V1,
     },
     "column_stats": {
@@ -90,9 +92,18 @@ def stats_version(table: Table, definitions: Mapping[str, IndexDefinition]) -> s
     return new_version(table)
 
 
-def define_indexes(table: Table, made: Mapping[str, Collection[str]]) -> None:
+def is_of_each_partition(definitions: Mapping[str, IndexDefinition]) -> bool:
+    """Is the record index of a table one of each partition."""
+    found = definitions.get("record_index")
+    return found is not None and found.options.get(OF_EACH_PARTITION, "false").lower() == "true"
+
+
+def define_indexes(
+    table: Table, made: Mapping[str, Collection[str]], options: Mapping[str, Mapping[str, str]]
+) -> None:
     """Define partitions of the metadata table that were made, before the properties name them as ready, but
-    those that are defined. `made`: the columns of each.
+    those that are defined. `made`: the columns of each; `options`: those of some, which go before what is
+    defined.
 
     The list of files, bloom filters and statistics of partitions have no definitions. Raises as
     `index_definitions`.
@@ -102,6 +113,11 @@ def define_indexes(table: Table, made: Mapping[str, Collection[str]]) -> None:
     new = {name: {**_MADE[name]} for name in made if name in _MADE and name not in stored}
     if "column_stats" in new:
         new["column_stats"].update(sourceFields=list(made["column_stats"]), version=new_version(table))
+    for name in options:
+        with _checked(path):
+            defined = {**new.get(name, stored.get(name, {})), "indexOptions": dict(options[name])}
+        if defined != stored.get(name):
+            new[name] = defined
     if new:
         _write(table, path, {**stored, **new})
 
@@ -138,9 +154,9 @@ def add_columns(table: Table, name: str, columns: Collection[str]) -> None:
 
 def forget_indexes(table: Table, gone: Collection[str], again: Collection[str] = ()) -> None:
     """Take out the definitions of partitions, which the properties name no more, but of those that are made
-    `again` and are not defined by the table and the settings. Raises as `index_definitions`.
+    `again`: only the columns of `column_stats` are then those of the settings. Raises as `index_definitions`.
     """
-    gone = {name for name in gone if name not in again or name in _MADE}
+    gone = {name for name in gone if name not in again or name == "column_stats"}
     path = _path(table)
     stored = _stored(table, path)
     left = {name: value for name, value in stored.items() if name not in gone}

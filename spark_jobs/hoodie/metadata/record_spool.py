@@ -21,9 +21,11 @@ import pyarrow as pa
 from hoodie.codec.arrays import Array, Ints, pc, whole
 from hoodie.config.versions import LayoutVersion
 from hoodie.engine.spool import Room
+from hoodie.errors import TableError
 from hoodie.format.hfile_cells import CELLS
 from hoodie.format.hfile_records import KEY_FIELD, cells_of
 from hoodie.metadata.keys import file_groups
+from hoodie.metadata.partition_groups import NOWHERE, PartitionGroups
 from hoodie.metadata.partitions import Records
 from hoodie.metadata.record_schema import record_schema, whole_records
 
@@ -43,18 +45,19 @@ class RecordSpool:
 
     def __init__(
         self,
-        groups: int,
+        groups: int | PartitionGroups,
         room: Room | None = None,
         in_memory: int = _IN_MEMORY,
         version: LayoutVersion = LayoutVersion.ONE,
         hashed: Callable[[Any], Any] | None = None,
     ) -> None:
-        """`groups`: the number of file groups; `room` makes the file of what is spilled; `version` is the
-        layout's, which the records are of; `hashed`: the parts of keys that say their file groups.
+        """`groups`: the number of file groups, or those of each partition; `room` makes the file of what is
+        spilled; `version` is the layout's, which the records are of; `hashed`: the parts of keys that say
+        their file groups.
         """
         self._hashed = hashed
         self._schema = record_schema(version)
-        self.file_groups = groups
+        self._groups = groups
         self._room = room or Room()
         self._in_memory = in_memory
         self._held: list[pa.RecordBatch] = []
@@ -83,8 +86,18 @@ class RecordSpool:
             if self._file is not None:
                 self._file.close()
 
+    @property
+    def ids(self) -> list[str]:
+        """The file ids of the file groups of each partition, by number; none of others."""
+        return self._groups.ids if isinstance(self._groups, PartitionGroups) else []
+
+    @property
+    def file_groups(self) -> int:
+        return self._groups if isinstance(self._groups, int) else len(self._groups.ids)
+
     def add(self, records: Records) -> None:
-        parts = list(_split(records, self.file_groups, self._hashed))
+        """Raises TableError for records of each partition where file groups are of all, and the other way."""
+        parts = list(self._split(records))
         with ThreadPoolExecutor(_THREADS if records.rows.num_rows > _FEW else 1) as pool:
             every = list(pool.map(self._cells, (rows for _, (rows, _) in parts)))
         for (number, (_, deletes)), cells in zip(parts, every, strict=True):
@@ -98,6 +111,37 @@ class RecordSpool:
                 turns.append(pc.cast(deletes, pa.string()))
         if self._bytes > self._in_memory:
             self._spill()
+
+    def _split(self, records: Records) -> Iterator[tuple[int, tuple[pa.Table, Array]]]:
+        """(number of a file group, (its rows, its deletes)) of those that have any."""
+        nothing: Any = pa.array([], pa.string())
+        keys: Any = whole(records.rows.column(KEY_FIELD))
+        deletes: Any = nothing if records.deletes is None else whole(records.deletes)
+        if isinstance(self._groups, PartitionGroups):
+            for partition, count in records.new.items():
+                self._groups.add(partition, count)
+        elif records.new:
+            raise TableError("the record index is one of all partitions, which its definition does not say")
+        if self._groups == 1:
+            if len(keys) or len(deletes):
+                yield 0, (records.rows, deletes)
+            return
+        mine = _places(self._numbers(keys, records.rows_in))
+        gone = _places(self._numbers(deletes, records.deletes_in))
+        if NOWHERE in mine:
+            raise TableError("the record index has no file groups of a partition of the table")
+        none: Ints = np.empty(0, np.int64)
+        for number in sorted({*mine, *gone} - {NOWHERE}):
+            rows = records.rows.take(mine.get(number, none))
+            yield number, (rows, deletes.take(pa.array(gone.get(number, none))))
+
+    def _numbers(self, keys: Any, partitions: Array | None) -> Ints:
+        """The number of each key's file group."""
+        if isinstance(self._groups, int):
+            return file_groups(self._hashed(keys) if self._hashed else keys, self._groups)
+        if partitions is None and len(keys):
+            raise TableError("the record index is one of each partition, which its definition does not say")
+        return np.empty(0, np.int64) if partitions is None else self._groups.numbers(keys, partitions)
 
     def _cells(self, rows: pa.Table) -> pa.RecordBatch:
         return cells_of(whole_records(rows, self._schema), self._schema)
@@ -189,27 +233,8 @@ class RecordSpool:
             raise self._room.refused(error) from error
 
 
-def _split(
-    records: Records, groups: int, hashed: Callable[[Any], Any] | None
-) -> Iterator[tuple[int, tuple[pa.Table, Array]]]:
-    """(number of a file group, (its rows, its deletes)) of those that have any."""
-    nothing: Any = pa.array([], pa.string())
-    keys: Any = whole(records.rows.column(KEY_FIELD))
-    deletes: Any = nothing if records.deletes is None else whole(records.deletes)
-    if groups == 1:
-        if len(keys) or len(deletes):
-            yield 0, (records.rows, deletes)
-        return
-    mine, gone = (_places(hashed(item) if hashed else item, groups) for item in (keys, deletes))
-    none: Ints = np.empty(0, np.int64)
-    for number in sorted({*mine, *gone}):
-        rows = records.rows.take(mine.get(number, none))
-        yield number, (rows, deletes.take(pa.array(gone.get(number, none))))
-
-
-def _places(keys: Any, groups: int) -> dict[int, Ints]:
+def _places(numbers: Ints) -> dict[int, Ints]:
     """The places of the keys of each file group, in their order."""
-    numbers = file_groups(keys, groups)
     order = np.argsort(numbers, kind="stable")
     found, starts = np.unique(numbers[order], return_index=True)
     return dict(zip(found.tolist(), np.split(order, starts[1:]), strict=True)) if len(found) else {}

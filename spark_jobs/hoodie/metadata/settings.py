@@ -78,6 +78,16 @@ RECORD_INDEX_ENABLE: Key[bool | None] = Key(
     aliases=("hoodie.metadata.global.record.level.index.enable",),
     group="table",
 )
+PARTITIONED_RECORD_INDEX_ENABLE: Key[bool | None] = Key(
+    "hoodie.metadata.record.level.index.enable",
+    None,
+    "Of tables of versions 8 and 9. true: writes keep a record index of each partition in the metadata "
+    "table, by which a key may be in several partitions, and make one where there is none. "
+    "hoodie.index.type=RECORD_LEVEL_INDEX needs it. A table has this one or that of all partitions: what is "
+    "asked for replaces the other one. false: it is removed. Otherwise one that is there is kept.",
+    parse_bool,
+    group="table",
+)
 _RECORD_INDEX = "Record index, when it is made: "
 RECORD_INDEX_MIN_GROUPS = int_key(
     "hoodie.metadata.record.index.min.filegroup.count",
@@ -107,6 +117,23 @@ RECORD_INDEX_GROWTH = float_key(
     2.0,
     f"{_RECORD_INDEX}how many times its records the table may come to have.",
     minimum=0.0,
+    group="table",
+)
+_PARTITIONED = "Record index of each partition: "
+PARTITIONED_RECORD_INDEX_MIN_GROUPS = int_key(
+    "hoodie.metadata.record.level.index.min.filegroup.count",
+    1,
+    f"{_PARTITIONED}the least number of file groups of a partition, and that of new ones.",
+    aliases=("hoodie.metadata.partitioned.record.index.min.filegroup.count",),
+    minimum=1,
+    group="table",
+)
+PARTITIONED_RECORD_INDEX_MAX_GROUPS = int_key(
+    "hoodie.metadata.record.level.index.max.filegroup.count",
+    10,
+    f"{_PARTITIONED}the greatest number of file groups of a partition.",
+    aliases=("hoodie.metadata.partitioned.record.index.max.filegroup.count",),
+    minimum=1,
     group="table",
 )
 _DEFINED = "Of an index that `hoodie index create` or a write makes in a table of version 8 or 9: "

@@ -7,7 +7,6 @@ are indexes; a slice is an HFile, and log files with HFiles in their blocks.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import MappingProxyType
@@ -26,6 +25,7 @@ from hoodie.format.names import HFILE, relative_path
 from hoodie.metadata.instants import instants_of
 from hoodie.metadata.keys import file_groups
 from hoodie.metadata.missing_log_blocks import check_no_lost_blocks
+from hoodie.metadata.partition_groups import partition_of
 from hoodie.metadata.record_schema import check_columns, joined
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
@@ -36,10 +36,6 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from hoodie.timeline.time import NO_TIME, InstantTime
 
-#: a file group of a record index of all partitions, and one of a partition, whose name is escaped
-_OF_ALL = re.compile(r"record-index-\d{4,}-0", re.ASCII)
-_OF_ONE = re.compile(r"record-index-([^-]*)-\d{4,}-0", re.ASCII)
-_ESCAPED = re.compile(r"%([0-7][0-9A-Fa-f])")
 _THREADS = 8
 #: bytes of a base file that is kept
 _SMALL_BASE = 1 << 20
@@ -153,9 +149,11 @@ class MetadataTable:
         commit.
         """
         found = self._slices(partition)
-        if partition == Partition.RECORD_INDEX and not all(_OF_ALL.fullmatch(item.file_id) for item in found):
+        if partition == Partition.RECORD_INDEX and any(
+            partition_of(item.file_id) is not None for item in found
+        ):
             raise TableError(
-                "its record index is one of each partition, which only queries use",
+                "its record index is one of each partition, which hoodie.index.type=RECORD_LEVEL_INDEX uses",
                 partition=_folder(partition),
             )
         return found
@@ -166,13 +164,7 @@ class MetadataTable:
         """
         found: dict[str | None, list[FileSlice]] = {}
         for item in self._slices(Partition.RECORD_INDEX):
-            of_one = _OF_ONE.fullmatch(item.file_id)
-            if of_one is None and not _OF_ALL.fullmatch(item.file_id):
-                raise TableError(
-                    f"the record index has a file group {item.file_id!r}, which is not known here",
-                    file_id=item.file_id,
-                )
-            found.setdefault(None if of_one is None else _unescaped(of_one[1]), []).append(item)
+            found.setdefault(partition_of(item.file_id), []).append(item)
         if None in found and len(found) > 1:
             raise TableError("the record index has file groups of all partitions and of single ones")
         return found
@@ -258,7 +250,7 @@ class MetadataTable:
         wanted = pc.unique(keys)
         asked: list[tuple[FileSlice, Any]] = []
         for slices in groups if len(wanted) else ():
-            numbers = file_groups(wanted, len(slices)) if hashed else None
+            numbers = file_groups(wanted, len(slices)) if hashed and slices else None
             for number, item in enumerate(slices):
                 mine = wanted if numbers is None else wanted.filter(pa.array(numbers == number))
                 if len(mine):
@@ -291,11 +283,6 @@ class MetadataTable:
 
 def _folder(partition: str) -> str:
     return partition.value if isinstance(partition, Partition) else partition
-
-
-def _unescaped(name: str) -> str:
-    """A partition's path, as Apache Hudi escapes it in a file id: ASCII alone, by two digits."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), name)
 
 
 def _written(timeline: Timeline, storage: Storage) -> dict[str, frozenset[str]]:

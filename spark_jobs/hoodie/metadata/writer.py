@@ -25,18 +25,15 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from hoodie.config import versions
 from hoodie.config.versions import LayoutVersion
 from hoodie.engine.spool import Room
 from hoodie.format.hfile_records import write_cells
-from hoodie.format.log_block import BlockType, HeaderKey, encode_block
-from hoodie.format.log_data import DeleteRecords, encode_delete_block
-from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
+from hoodie.format.names import HFILE, BaseFileName, join
 from hoodie.metadata.deltacommit import Fill, committed, write_deltacommit
 from hoodie.metadata.index_definitions import hashed_parts
 from hoodie.metadata.instants import is_making
+from hoodie.metadata.partition_groups import PartitionGroups
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.rollback import finish_rollbacks, roll_back, roll_back_pending
 from hoodie.metadata.services import archive, clean, compact, finish_cleans, finish_compactions
@@ -58,8 +55,6 @@ from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import InstantTime
 
 _OPERATION = "BULK_INSERT_PREPPED"
-#: write token of the log files that begin file groups (format.md 5.5)
-_TOKEN = "0-0-0"
 #: bytes of records that are put in order at a time
 _STEP = 4 << 20
 #: of the table's name
@@ -103,9 +98,13 @@ class _Group:
 
 
 def make_partitions(
-    table: WrittenTable, upto: InstantTime, groups: Mapping[Partition, int], fill: Fill, room: Room | None
+    table: WrittenTable,
+    upto: InstantTime,
+    groups: Mapping[Partition, int | PartitionGroups],
+    fill: Fill,
+    room: Room | None,
 ) -> None:
-    """`groups`: the number of file groups of each."""
+    """`groups`: the number of file groups of each, or those of each partition of the table."""
     with ExitStack() as stack:
         version = table.data.layout.version
         spools = {
@@ -145,15 +144,8 @@ def _make(table: WrittenTable, upto: InstantTime, partition: Partition, spool: R
     storage.delete_tree(folder)
     time = table.instants.making_time(upto, {instant.time for instant in table.timeline})
     ensure_partition(storage, table.base_path, partition.value, time)
-    empty = b"".join(
-        bytes(part) for part in encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: time}, _no_deletes())
-    )
-    ids = [group_id(partition, place) for place in range(spool.file_groups)]
-
-    def begin(file_id: str) -> None:
-        storage.create(join(folder, str(LogFileName(file_id, time, 1, _TOKEN))), empty)
-
-    at_once(ids, begin)
+    ids = spool.ids or [group_id(partition, place) for place in range(spool.file_groups)]
+    at_once(ids, lambda file_id: table.begin_group(partition, file_id, time))
     requested = Instant(time, Action.DELTACOMMIT, State.REQUESTED)
     inflight = requested.with_state(State.INFLIGHT)
     begin_instant(table.store, requested)
@@ -162,11 +154,6 @@ def _make(table: WrittenTable, upto: InstantTime, partition: Partition, spool: R
     stats = at_once(filled, lambda group: _write(table, partition, time, group))
     table.complete(inflight, committed(table, stats, _OPERATION))
     table.refresh()
-
-
-def _no_deletes() -> bytes:
-    nothing = pa.array([], pa.string())
-    return encode_delete_block(DeleteRecords(nothing, nothing))
 
 
 def _write(table: WrittenTable, partition: Partition, time: InstantTime, group: _Group) -> WriteStat:
@@ -212,13 +199,14 @@ class MetadataWriter:
         cls,
         data: Table,
         upto: InstantTime,
-        groups: Mapping[Partition, int],
+        groups: Mapping[Partition, int | PartitionGroups],
         fill: Fill,
         room: Room | None = None,
     ) -> None:
-        """Make partitions with so many file groups each, as of the instant `upto` of the table (NEW_TABLE for
-        one without any); `fill` puts their records into spools, which spill into `room`. Where `files` is
-        among them the metadata table itself is made anew; others are added to one that is there.
+        """Make partitions with so many file groups each, or those of each partition of the table, as of the
+        instant `upto` of the table (NEW_TABLE for one without any); `fill` puts their records into spools,
+        which spill into `room`. Where `files` is among them the metadata table itself is made anew; others
+        are added to one that is there.
         """
         make_partitions(WrittenTable(data), upto, groups, fill, room)
 

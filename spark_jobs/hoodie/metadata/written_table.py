@@ -12,10 +12,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import pyarrow as pa
+
 from hoodie.errors import AlreadyExists, TableError
 from hoodie.format.hfile_writer import HFileOptions
+from hoodie.format.log_block import BlockType, HeaderKey, encode_block
+from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
 from hoodie.format.names import HFILE, LogFileName, join
+from hoodie.metadata.index_definitions import index_definitions, is_of_each_partition
 from hoodie.metadata.instants import Instants, Own, instants_of, is_indexing
 from hoodie.metadata.record_schema import record_schema
 from hoodie.metadata.table import DEFINED, Partition
@@ -33,6 +38,8 @@ from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
+#: write token of the log files that begin file groups (format.md 5.5)
+_TOKEN = "0-0-0"
 #: file groups that are written side by side
 THREADS = 4
 #: the number of file groups is fixed when a partition is made
@@ -108,7 +115,7 @@ class WrittenTable(Table):
         """The slices of each file group, newest first; groups in the order of their numbers."""
         found = file_slices(view, listing.files, partition.value, HFILE)
         wanted = [found[file_id] for file_id in sorted(found) if file_id.startswith(_prefix(partition))]
-        if not wanted:
+        if not wanted and not self._grows(partition):
             raise TableError(
                 f"partition {partition.value} of the metadata table {self.base_path} has no file groups; "
                 "remove the metadata table (a write with hoodie.metadata.enable=false does), and write with "
@@ -117,6 +124,11 @@ class WrittenTable(Table):
                 partition=partition.value,
             )
         return wanted
+
+    def _grows(self, partition: Partition) -> bool:
+        """Has a partition no file groups before the table has partitions."""
+        of_keys = partition == Partition.RECORD_INDEX and self.layout.has_completion_time
+        return of_keys and is_of_each_partition(index_definitions(self.data))
 
     def resume_instant(self, instant: Instant, data: bytes = b"") -> None:
         """Begin what may have been begun."""
@@ -141,6 +153,17 @@ class WrittenTable(Table):
             self.settle(completed)
             raise
         self.settle(completed)
+
+    def begin_group(self, partition: str, file_id: str, time: InstantTime) -> None:
+        """A log file with an empty delete block, by which a file group is there before it has records. After
+        a kill it may be there already.
+        """
+        nothing = pa.array([], pa.string())
+        content = encode_delete_block(DeleteRecords(nothing, nothing))
+        block = encode_block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: time}, content)
+        path = join(self.base_path, partition, str(LogFileName(file_id, time, 1, _TOKEN)))
+        with suppress(AlreadyExists):
+            self.storage.create(path, b"".join(map(bytes, block)))
 
     def write_log(
         self, partition: str, name: LogFileName, write: Callable[[LogFileWriter], object]

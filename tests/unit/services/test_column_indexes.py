@@ -21,6 +21,7 @@ from hoodie.table.handle import Table
 from tests.golden.test_later_expression_indexes import check_indexes
 from tests.golden.test_later_index_writes import check_secondary
 from tests.support.faults import Faults, InjectedFault, Phase, injected
+from tests.support.record_index import OF_EACH
 from tests.support.tiers import full_but
 
 COLUMNS: dict[str, pa.DataType] = {
@@ -204,13 +205,14 @@ def test_what_is_refused(tmp_path: Path, given: dict[str, Any], why: str) -> Non
 
 
 def test_tables_that_have_none(tmp_path: Path) -> None:
-    old, logs = tmp_path / "old", tmp_path / "logs"
+    old, each = tmp_path / "old", tmp_path / "each"
     made(old, version=6)
     with pytest.raises(ConfigError, match="a table before version 8 has none"):
         hoodie.index_table(str(old), "create", column="name")
-    made(logs, "MERGE_ON_READ")
-    with pytest.raises(ConfigError, match="what log files change is not put into it"):
-        hoodie.index_table(str(logs), "create", column="name")
+    of_each = {**OPTIONS, **OF_EACH} | WITHOUT
+    hoodie.write_table(rows(0, 5), str(each), options=of_each)
+    with pytest.raises(ConfigError, match="the record index is one of each partition"):
+        hoodie.index_table(str(each), "create", column="name")
     bare = tmp_path / "bare"
     hoodie.write_table(
         rows(0, 5), str(bare), options={**OPTIONS, "hoodie.write.table.version": "9"} | WITHOUT

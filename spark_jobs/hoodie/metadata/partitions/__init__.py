@@ -4,7 +4,8 @@ table, which are pure functions, and their look-up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -16,7 +17,13 @@ class Records:
     """Of one partition of the metadata table. `rows` have the columns `key`, `type`, and those of
     HoodieMetadataRecord that the partition uses, in the types of `hfile_records.decode_rows`; each key once,
     in any order. `deletes`: keys whose records go, after the rows.
+
+    Of a record index of each partition of the table: the partitions of the rows, in which each key is once,
+    and of the deletes; `new`: partitions that get so many file groups where they have none.
     """
 
     rows: pa.Table
     deletes: Array | None = None
+    rows_in: Array | None = None
+    deletes_in: Array | None = None
+    new: Mapping[str, int] = field(default_factory=dict)

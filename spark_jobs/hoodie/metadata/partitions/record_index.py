@@ -58,11 +58,13 @@ class Place:
     millis: int
 
 
-def of_places(found: Sequence[tuple[Array, Place]]) -> Records:
-    """Keys with their places; of a key that is there several times the last one counts."""
+def of_places(found: Sequence[tuple[Array, Place]], each: bool = False) -> Records:
+    """Keys with their places; of a key that is there several times the last one counts. `each`: of an index
+    of each partition, which may have a key in several.
+    """
     keys: Any = whole(pa.chunked_array([keys.cast(pa.string()) for keys, _ in found], pa.string()))
     numbers = np.repeat(np.arange(len(found)), [len(keys) for keys, _ in found])
-    kept = last_places(keys)
+    kept = np.arange(len(keys)) if each else last_places(keys)
     if len(kept) < len(keys):
         keys, numbers = keys.take(pa.array(kept)), numbers[kept]
     owners: Any = pa.array(numbers)
@@ -73,12 +75,16 @@ def of_places(found: Sequence[tuple[Array, Place]]) -> Records:
     ]
     types: Any = pa.array(np.full(len(keys), TYPE_OF_LOCATION, np.int32))
     location = pa.StructArray.from_arrays(columns, fields=_LOCATION_FIELDS)
-    return Records(pa.table([keys, types, location], schema=SCHEMA))
+    rows = pa.table([keys, types, location], schema=SCHEMA)
+    return Records(rows, rows_in=columns[0] if each else None)
 
 
-def of_deleted(keys: Array) -> Records:
-    """Records that are no longer there."""
-    return Records(SCHEMA.empty_table(), pc.unique(keys.cast(pa.string())))
+def of_deleted(keys: Array, partitions: Array | None = None) -> Records:
+    """Records that are no longer there; `partitions`: of each key, in an index of each partition."""
+    texts = keys.cast(pa.string())
+    if partitions is None:
+        return Records(SCHEMA.empty_table(), pc.unique(texts))
+    return Records(SCHEMA.empty_table(), texts, deletes_in=partitions)
 
 
 def file_group_count(records: int, least: int, most: int, growth: float, group_bytes: int) -> int:

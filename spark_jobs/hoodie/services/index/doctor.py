@@ -11,7 +11,7 @@ import datetime as dt
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from hoodie.format.schema import from_avro
 from hoodie.metadata.index_definitions import index_definitions
 from hoodie.metadata.keys import column_key
 from hoodie.metadata.merging import fields_of
+from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.column_ranges import BYTES
 from hoodie.metadata.partitions.column_stats import STATS, ColumnStats, decoded
 from hoodie.metadata.partitions.expression_index import FILTERS
@@ -207,7 +208,7 @@ def _compare_indexes(
             if kept.partition == Partition.COLUMN_STATS:
                 asked = _with_indexed_columns(table, metadata, config)
             for records in initial_records(table, asked, kept, files):
-                counts.add(metadata, records.rows)
+                counts.add_of(metadata, records)
             if kept.partition == Partition.RECORD_INDEX:
                 counts.stored = _live(metadata, kept.partition)
             yield from counts.found()
@@ -290,13 +291,27 @@ class _Counts:
     num_missing: int = 0
     num_wrong: int = 0
 
-    def add(self, metadata: MetadataTable, rows: pa.Table) -> None:
+    def add_of(self, metadata: MetadataTable, records: Records) -> None:
+        """Of an index of each partition the keys of each partition by themselves."""
+        if records.rows_in is None:
+            if records.rows.num_rows:
+                self.add(metadata, records.rows)
+            return
+        groups = metadata.record_index_slices()
+        for partition in pc.unique(records.rows_in).to_pylist():
+            mine = records.rows.filter(pc.equal(records.rows_in, partition))
+            last: Any = pa.array(last_places(whole(mine.column(KEY_FIELD))))
+            self.add(metadata, mine.take(last), groups.get(partition, []))
+
+    def add(self, metadata: MetadataTable, rows: pa.Table, groups: Sequence[FileSlice] | None = None) -> None:
+        """`groups`: the file groups that can have the keys, where not all of the index can."""
         column = fields_of(self.partition)[0]
         if self.partition == Partition.COLUMN_STATS:
             rows = _of_base_files(rows, column)
         keys: Any = whole(rows.column(KEY_FIELD))
         by_key = not self.partition.startswith(SECONDARY_INDEX)
-        there = metadata.look_up_in([metadata.slices(self.partition)], keys, [column], hashed=by_key)
+        slices = metadata.slices(self.partition) if groups is None else groups
+        there = metadata.look_up_in([slices], keys, [column], hashed=by_key)
         found = _newest(there, column)
         places = pc.index_in(keys, value_set=whole(found.column(KEY_FIELD)))
         known = places.is_valid()
@@ -344,7 +359,9 @@ def _newest(tables: Sequence[pa.Table], column: str) -> pa.Table:
 def _live(metadata: MetadataTable, partition: Partition) -> int:
     """Keys that have a record."""
     count = 0
-    for item in metadata.slices(partition):
+    slices = metadata.slices(partition) if partition != Partition.RECORD_INDEX else None
+    groups = metadata.record_index_slices().values() if slices is None else [slices]
+    for item in chain.from_iterable(groups):
         rows = metadata.records(item, lambda reader: reader.scan(), [])
         count += len(pc.unique(rows.column(KEY_FIELD)))
     return count

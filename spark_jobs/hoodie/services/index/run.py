@@ -48,7 +48,7 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.models.indexing import IndexMetadata, IndexPlan, IndexTarget
 from hoodie.timeline.store import begin_instant
 from hoodie.timeline.time import NO_TIME, InstantTime
-from hoodie.write.participants.metadata import MetadataPartition
+from hoodie.write.participants.metadata import ASKED_TO_GO, MetadataPartition
 from hoodie.write.participants.metadata.async_indexer import AsyncIndexer
 from hoodie.write.participants.metadata.definitions import (
     SECONDARY,
@@ -59,7 +59,7 @@ from hoodie.write.participants.metadata.definitions import (
     unfollowed,
 )
 from hoodie.write.participants.metadata.initialization import drop_partitions, make_partitions
-from hoodie.write.participants.metadata.registry import ALL_PARTITIONS, ASKED_TO_GO, made_of, partitions_of
+from hoodie.write.participants.metadata.registry import ALL_PARTITIONS, made_of, partitions_of
 from hoodie.write.participants.metadata_table import begin_rebuild, drop_metadata_table, finish_rebuild
 from hoodie.write.transaction import Transaction
 

@@ -25,7 +25,7 @@ from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.format.schema import canonical
 from hoodie.index import Scope, index_for
 from hoodie.index.locations import NOWHERE, Positions
-from hoodie.index.settings import INDEX_TYPE, IndexType
+from hoodie.index.settings import INDEX_TYPE, RECORD_INDEXES
 from hoodie.keygen import KeyGenerator, key_generator
 from hoodie.keygen.settings import PARTITIONPATH_FIELD, RECORDKEY_FIELD
 from hoodie.merge.commit_time import CommitTime
@@ -153,12 +153,12 @@ def dropping_inserts(request: WriteRequest, config: Config) -> tuple[WriteReques
 def unseen_copies(config: Config, operation: Operation, known: Known) -> tuple[str, ...]:
     """A warning of inserts into a table with an index that knows one place of a key."""
     inserts = operation in (Operation.INSERT, Operation.BULK_INSERT)
-    if not inserts or known is not Known.NONE or config[INDEX_TYPE] is not IndexType.RECORD_INDEX:
+    if not inserts or known is not Known.NONE or config[INDEX_TYPE] not in RECORD_INDEXES:
         return ()
     return (
-        f"the {operation.value} looks up no key, and {INDEX_TYPE.name}=RECORD_INDEX knows the newest place "
-        "of one only: a row whose key is stored already is there twice, and later writes change one of the "
-        f"two; take an upsert, or {DUPLICATE_POLICY.name}={Known.DROP.value}",
+        f"the {operation.value} looks up no key, and {INDEX_TYPE.name}={config[INDEX_TYPE].value} knows the "
+        "newest place of one only: a row whose key is stored already is there twice, and later writes change "
+        f"one of the two; take an upsert, or {DUPLICATE_POLICY.name}={Known.DROP.value}",
     )
 
 

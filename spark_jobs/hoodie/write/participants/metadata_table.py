@@ -29,6 +29,8 @@ from hoodie.metadata.settings import (
     COMPACT_AFTER,
     EXPRESSION_INDEX_COLUMN,
     METADATA_ENABLE,
+    PARTITIONED_RECORD_INDEX_ENABLE,
+    RECORD_INDEX_ENABLE,
     SECONDARY_INDEX_COLUMN,
 )
 from hoodie.metadata.state import begun_indexes, check_under_way, forget_plans, indexes_under_way
@@ -46,7 +48,7 @@ from hoodie.timeline.models.clean import CleanMetadata
 from hoodie.timeline.models.indexing import IndexMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.models.savepoint import SavepointMetadata
-from hoodie.write.participants.metadata import CannotFollow, Changed, MetadataPartition
+from hoodie.write.participants.metadata import ASKED_TO_GO, CannotFollow, Changed, MetadataPartition
 from hoodie.write.participants.metadata.definitions import configured, make_defined, unfollowed
 from hoodie.write.participants.metadata.footers import written
 from hoodie.write.participants.metadata.initialization import (
@@ -56,7 +58,6 @@ from hoodie.write.participants.metadata.initialization import (
     take_out,
 )
 from hoodie.write.participants.metadata.registry import (
-    ASKED_TO_GO,
     asks_for_index,
     begun_partitions,
     due_to_go,
@@ -337,7 +338,16 @@ class MetadataTableUpdate(MetadataTableParticipant):
 
 
 def metadata_table_participant(config: Config, progress: ProgressCallback) -> MetadataTableParticipant:
-    """As the settings ask for it. Raises ConfigError for an index without the metadata table."""
+    """As the settings ask for it. Raises ConfigError for an index without the metadata table, and for two
+    record indexes, of which a table has one.
+    """
+    if config[RECORD_INDEX_ENABLE] and config[PARTITIONED_RECORD_INDEX_ENABLE]:
+        raise ConfigError(
+            f"{RECORD_INDEX_ENABLE.name}=true and {PARTITIONED_RECORD_INDEX_ENABLE.name}=true: a table has "
+            "one record index, of all partitions or of each; leave one of the two out",
+            setting=PARTITIONED_RECORD_INDEX_ENABLE.name,
+            value="true",
+        )
     asked = asks_for_index(config)
     if config[METADATA_ENABLE] is False and asked:
         raise ConfigError(

@@ -15,6 +15,7 @@ from hoodie.config.key import Config
 from hoodie.engine.spool import Room
 from hoodie.errors import HoodieError
 from hoodie.metadata.index_definitions import IndexDefinition, index_definitions
+from hoodie.metadata.partition_groups import PartitionGroups
 from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.column_ranges import ColumnRange
 from hoodie.metadata.table import Partition
@@ -26,6 +27,9 @@ from hoodie.table.table_schema import TableSchema
 from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata
 from hoodie.timeline.time import InstantTime
 from hoodie.write.participants.metadata.footers import BaseFooter, Files
+
+#: why a partition goes
+ASKED_TO_GO = "the settings say so"
 
 
 class CannotFollow(HoodieError):
@@ -134,9 +138,13 @@ class MetadataPartition(ABC):
         """Those that the definition of a new index names."""
         return ()
 
+    def options(self, making: Making) -> Mapping[str, str]:
+        """Those of the definition of a new index; none: what is defined stays."""
+        return {}
+
     @abstractmethod
-    def file_groups(self, making: Making, files: Files) -> int:
-        """Of a new partition of a table with those files."""
+    def file_groups(self, making: Making, files: Files) -> int | PartitionGroups:
+        """Of a new partition of a table with those files: their number, or what `initial` adds some to."""
 
     def initial(self, making: Making, files: Files) -> Iterable[Records]:
         """What a new partition begins with, but for `of_base_files` of all of the table's: a chunk at a

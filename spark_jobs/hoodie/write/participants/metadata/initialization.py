@@ -135,7 +135,8 @@ def name_ready(table: Table, wanted: Collection[MetadataPartition], making: Maki
     changes = {properties.METADATA_PARTITIONS: ",".join(sorted(there))}
     defined = [kept for kept in wanted if kept.partition != Partition.FILES]
     if table.layout.has_completion_time and defined:
-        define_indexes(table, {kept.partition.value: kept.columns(making) for kept in defined})
+        options = {kept.partition.value: found for kept in defined if (found := kept.options(making))}
+        define_indexes(table, {kept.partition.value: kept.columns(making) for kept in defined}, options)
         changes[DEFINITIONS_PATH] = table.properties.get(DEFINITIONS_PATH) or DEFAULT_PATH
     properties.update(table.storage, table.base_path, changes)
     table.reopen()

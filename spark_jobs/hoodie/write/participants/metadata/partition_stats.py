@@ -115,12 +115,8 @@ def _of_commit(changed: Changed, metadata: CommitMetadata) -> Iterator[Records]:
 
 def touched_slices(changed: Changed, metadata: CommitMetadata) -> dict[str, list[FileSlice]]:
     """The latest slices of the partitions that a commit touches, as they are once it is completed."""
-    view, base = _shown(changed, metadata), changed.data.base_path
-    stored = MetadataTable.open(changed.data)
-    assert stored is not None
-    listed = MetadataListing(stored, base)
-    touched = metadata.partitions
-    listed.many(touched)
+    view, base = shown_after(changed, metadata), changed.data.base_path
+    listed, touched = _listed(changed, metadata), metadata.partitions
 
     def listing(path: str) -> list[FileInfo]:
         new = {
@@ -135,7 +131,22 @@ def touched_slices(changed: Changed, metadata: CommitMetadata) -> dict[str, list
     return {path: list(merged_slices(view, listing, path)) for path in touched}
 
 
-def _shown(changed: Changed, metadata: CommitMetadata) -> TimelineView:
+def committed_slices(changed: Changed, metadata: CommitMetadata) -> dict[str, list[FileSlice]]:
+    """Those before it."""
+    listed = _listed(changed, metadata)
+    return {path: list(merged_slices(changed.data.view, listed.files, path)) for path in metadata.partitions}
+
+
+def _listed(changed: Changed, metadata: CommitMetadata) -> MetadataListing:
+    """With the files of the partitions that a commit touches."""
+    stored = MetadataTable.open(changed.data)
+    assert stored is not None
+    listed = MetadataListing(stored, changed.data.base_path)
+    listed.many(metadata.partitions)
+    return listed
+
+
+def shown_after(changed: Changed, metadata: CommitMetadata) -> TimelineView:
     """What is committed once the instant is completed."""
     view, instant = changed.data.view, changed.commit.instant
     replaced = set(view.replaced)

@@ -9,29 +9,38 @@ HoodieBackedTableMetadataWriter).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from hoodie.codec.arrays import Array, whole
-from hoodie.config.key import Config
+import numpy as np
+import pyarrow as pa
+
+from hoodie.codec.arrays import Array, array, whole
+from hoodie.config.key import Config, Key
 from hoodie.engine.packing import together
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
 from hoodie.format.meta_fields import RECORD_KEY, with_meta, without_meta
 from hoodie.format.names import join
 from hoodie.format.schema import from_avro
+from hoodie.metadata.index_definitions import OF_EACH_PARTITION, index_definitions, is_of_each_partition
 from hoodie.metadata.index_definitions import PATH as DEFINITIONS
-from hoodie.metadata.index_definitions import index_definitions
+from hoodie.metadata.partition_groups import PartitionGroups, is_named
 from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.record_index import Place, file_group_count, of_deleted, of_places
 from hoodie.metadata.settings import (
+    PARTITIONED_RECORD_INDEX_ENABLE,
+    PARTITIONED_RECORD_INDEX_MAX_GROUPS,
+    PARTITIONED_RECORD_INDEX_MIN_GROUPS,
     RECORD_INDEX_ENABLE,
     RECORD_INDEX_GROUP_BYTES,
     RECORD_INDEX_GROWTH,
     RECORD_INDEX_MAX_GROUPS,
     RECORD_INDEX_MIN_GROUPS,
 )
+from hoodie.metadata.state import begun_indexes
 from hoodie.metadata.table import Partition
 from hoodie.metadata.writer import MetadataWriter
 from hoodie.read.file_slice import read_slice
@@ -50,7 +59,14 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Kind
 from hoodie.timeline.models.clustering import OPERATION as CLUSTERING
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
-from hoodie.write.participants.metadata import Changed, Making, MetadataPartition, Moment
+from hoodie.write.participants.metadata import (
+    ASKED_TO_GO,
+    CannotFollow,
+    Changed,
+    Making,
+    MetadataPartition,
+    Moment,
+)
 from hoodie.write.participants.metadata.footers import Files
 
 #: keys of one chunk of records
@@ -60,61 +76,59 @@ _SIDE_BY_SIDE_ROWS = 1 << 20
 _THREADS = 4
 #: Apache Hudi takes an instant for a time of its process's zone here, whatever the timeline's zone is
 _UTC = False
+_NONE: Array = pa.array([], pa.string())
 
 
 class RecordIndexPartition(MetadataPartition):
+    """One of all partitions of the table, or one of each, as its definition says."""
+
     partition = Partition.RECORD_INDEX
 
     def asked(self, config: Config) -> bool | None:
-        return config[RECORD_INDEX_ENABLE]
+        """`unfollowed` says what a write drops: that depends on which one there is."""
+        return config[RECORD_INDEX_ENABLE] or config[PARTITIONED_RECORD_INDEX_ENABLE] or None
 
     def unfollowed(self, data: Table, config: Config) -> str:
-        """One of each partition has file groups that writes of new partitions make."""
-        if data.layout.has_completion_time and data.properties.get(DEFINITIONS):
-            definition = index_definitions(data).get(self.partition)
-            if definition is not None and definition.options.get("isPartitioned", "false").lower() == "true":
-                return "it is one of each partition of the table, which only queries use here"
-        return ""
+        each, later = is_of_each(data, config), data.layout.has_completion_time
+        mine, other = RECORD_INDEX_ENABLE, PARTITIONED_RECORD_INDEX_ENABLE
+        if each:
+            mine, other = other, mine
+        if each and not later:
+            return "a table before version 8 has none of each partition in Apache Hudi"
+        return ASKED_TO_GO if config[mine] is False or (later and config[other]) else ""
 
-    def file_groups(self, making: Making, files: Files) -> int:
-        """Rows are counted, by the footers of base files, only where there may be so many that it is not the
-        least number.
-        """
-        config = making.config
-        count = partial(
-            file_group_count,
-            least=config[RECORD_INDEX_MIN_GROUPS],
-            most=config[RECORD_INDEX_MAX_GROUPS],
-            growth=config[RECORD_INDEX_GROWTH],
-            group_bytes=config[RECORD_INDEX_GROUP_BYTES],
+    def options(self, making: Making) -> Mapping[str, str]:
+        return {OF_EACH_PARTITION: str(is_of_each(making.data, making.config)).lower()}
+
+    def file_groups(self, making: Making, files: Files) -> int | PartitionGroups:
+        return (
+            PartitionGroups()
+            if is_of_each(making.data, making.config)
+            else groups_of_all(making, files, RECORD_INDEX_MIN_GROUPS, RECORD_INDEX_MAX_GROUPS)
         )
-        most = count(sum(sum(sizes.values()) for sizes in files.values()))  # a record has a byte at least
-        if most == count(0):
-            return most
-
-        def rows(item: FileSlice) -> int:
-            if item.base is None:
-                return 0
-            with BaseFileReader(making.data.storage, item.base.path) as reader:
-                return reader.rows
-
-        with ThreadPoolExecutor(_THREADS) as pool:
-            return count(sum(pool.map(rows, latest_slices(making, files))))
 
     def initial(self, making: Making, files: Files) -> Iterable[Records]:
         """The records of all file slices, oldest first: of a key in several of them the youngest counts."""
-        return _of_slices(making, latest_slices(making, files))
+        each = is_of_each(making.data, making.config)
+        if each:
+            least, most = PARTITIONED_RECORD_INDEX_MIN_GROUPS, PARTITIONED_RECORD_INDEX_MAX_GROUPS
+            counts = {path: groups_of_all(making, {path: files[path]}, least, most) for path in files}
+            yield _new_partitions(counts)
+        yield from _of_slices(making, latest_slices(making, files), each)
 
     def caught_up(self, then: Moment, now: Moment) -> Iterator[Records]:
         """Of the file groups whose slices are others: the keys that they had go, before those come that they
         have.
         """
+        each = is_of_each(now.making.data, now.making.config)
+        if each:
+            yield _new_partitions(_least(now.making, now.files))
         before, after = latest_slices(then.making, then.files), latest_slices(now.making, now.files)
         stay = frozenset(before).intersection(after)
         old = _keys_of_slices(then.making, [item for item in before if item not in stay])
-        for chunk in _chunks((keys, None) for _, keys in old):
-            yield of_deleted(joined([keys for keys, _ in chunk]))
-        yield from _of_slices(now.making, [item for item in after if item not in stay])
+        for chunk in _chunks((keys, item.partition) for item, keys in old):
+            yield _of_gone(chunk, each)
+        yield from _of_slices(now.making, [item for item in after if item not in stay], each)
 
     def changes(self, changed: Changed) -> Iterable[Records] | None:
         """None for the rollback of a commit whose records are compacted already: what it had replaced in the
@@ -123,18 +137,74 @@ class RecordIndexPartition(MetadataPartition):
         metadata = changed.commit.metadata
         if isinstance(metadata, RollbackMetadata):
             return None if is_compacted(changed) else ()
-        if not isinstance(metadata, CommitMetadata) or _keeps_places(changed, metadata):
+        if not isinstance(metadata, CommitMetadata) or keeps_rows(changed, metadata):
             return ()
-        return _of_commit(changed, metadata)
+        return _of_commit(changed, metadata, is_of_each_partition(changed.definitions))
 
 
-def _of_slices(making: Making, slices: Iterable[FileSlice]) -> Iterator[Records]:
+def is_of_each(data: Table, config: Config) -> bool:
+    """Is the record index of a table, or the one that the settings ask for, one of each partition."""
+    if Partition.RECORD_INDEX not in {*data.properties.metadata_partitions, *begun_indexes(data.properties)}:
+        return bool(config[PARTITIONED_RECORD_INDEX_ENABLE])
+    later = data.layout.has_completion_time and data.properties.get(DEFINITIONS)
+    return bool(later) and is_of_each_partition(index_definitions(data))
+
+
+def groups_of_all(making: Making, files: Files, least: Key[int], most: Key[int]) -> int:
+    """File groups for the keys of some files. Rows are counted, by the footers of base files, only where
+    there may be so many that it is not the least number.
+    """
+    config = making.config
+    count = partial(
+        file_group_count,
+        least=config[least],
+        most=config[most],
+        growth=config[RECORD_INDEX_GROWTH],
+        group_bytes=config[RECORD_INDEX_GROUP_BYTES],
+    )
+    highest = count(sum(sum(sizes.values()) for sizes in files.values()))  # a record has a byte at least
+    if highest == count(0):
+        return highest
+
+    def rows(item: FileSlice) -> int:
+        if item.base is None:
+            return 0
+        with BaseFileReader(making.data.storage, item.base.path) as reader:
+            return reader.rows
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return count(sum(pool.map(rows, latest_slices(making, files))))
+
+
+def _least(making: Making, partitions: Iterable[str]) -> dict[str, int]:
+    return dict.fromkeys(partitions, making.config[PARTITIONED_RECORD_INDEX_MIN_GROUPS])
+
+
+def _new_partitions(counts: Mapping[str, int]) -> Records:
+    """Those get so many file groups of an index of each partition that have none. Raises CannotFollow."""
+    for path in counts:
+        if not is_named(path):
+            why = f"the path of partition {path[:100]!r} is too long for the names of its files"
+            raise CannotFollow(Partition.RECORD_INDEX, why)
+    return replace(of_deleted(_NONE, _NONE), new=counts)
+
+
+def _of_gone(chunk: Sequence[tuple[Array, str]], each: bool) -> Records:
+    """Of keys with the paths of their partitions."""
+    keys = joined([keys for keys, _ in chunk])
+    if not each:
+        return of_deleted(keys)
+    numbers = np.repeat(np.arange(len(chunk)), [len(keys) for keys, _ in chunk])
+    return of_deleted(keys, array([path for _, path in chunk], pa.string()).take(array(numbers)))
+
+
+def _of_slices(making: Making, slices: Iterable[FileSlice], each: bool) -> Iterator[Records]:
     def placed() -> Iterator[tuple[Array, Place]]:
         for item, keys in _keys_of_slices(making, slices):
             began = item.base.instant if item.base else item.instant
             yield keys, Place(item.partition, item.file_id, instant_millis(began, _UTC))
 
-    return map(of_places, _chunks(placed()))
+    return (of_places(chunk, each) for chunk in _chunks(placed()))
 
 
 def is_compacted(changed: Changed) -> bool:
@@ -145,7 +215,7 @@ def is_compacted(changed: Changed) -> bool:
     return writer is not None and any(map(writer.is_compacted, undone))
 
 
-def _keeps_places(changed: Changed, metadata: CommitMetadata) -> bool:
+def keeps_rows(changed: Changed, metadata: CommitMetadata) -> bool:
     """Is it a compaction, of a slice or of its logs."""
     instant = changed.commit.instant
     if instant.action is Action.REPLACECOMMIT:
@@ -154,23 +224,27 @@ def _keeps_places(changed: Changed, metadata: CommitMetadata) -> bool:
     return metadata.compacted or kind in (Kind.COMPACTION, Kind.LOG_COMPACTION)
 
 
-def _of_commit(changed: Changed, metadata: CommitMetadata) -> Iterator[Records]:
+def _of_commit(changed: Changed, metadata: CommitMetadata, each: bool) -> Iterator[Records]:
     """What was deleted first: a record that moved is among the inserted ones, too."""
     data, instant = changed.data, changed.commit.instant.time
+    if each:
+        yield _new_partitions(_least(changed, metadata.partition_to_write_stats))
     stats = [(path, stat) for path, group in metadata.partition_to_write_stats.items() for stat in group]
     deleted = _deleted(changed, metadata, stats)
-    for chunk in _chunks((keys, None) for keys in deleted):
-        yield of_deleted(joined([keys for keys, _ in chunk]))
+    for chunk in _chunks((keys, path) for path, keys in deleted):
+        yield _of_gone(chunk, each)
     millis = instant_millis(instant, _UTC)
-    yield from map(of_places, _chunks(_inserted(data, stats, instant, millis)))
+    yield from (of_places(chunk, each) for chunk in _chunks(_inserted(data, stats, instant, millis)))
 
 
 def _deleted(
     changed: Changed, metadata: CommitMetadata, stats: Sequence[tuple[str, WriteStat]]
-) -> Iterator[Array]:
+) -> Iterator[tuple[str, Array]]:
+    """(path of the partition, keys)"""
     data, listing = changed.data, changed.data.listing()
     for path, stat in stats:
-        yield from deleted_keys(data, path, stat, changed.commit.instant.time, listing)
+        for keys in deleted_keys(data, path, stat, changed.commit.instant.time, listing):
+            yield path, keys
     if isinstance(metadata, ReplaceCommitMetadata) and metadata.operation_type.upper() != CLUSTERING:
         replaced = {path: frozenset(ids) for path, ids in metadata.partition_to_replace_file_ids.items()}
         snapshot = data.view
@@ -181,8 +255,8 @@ def _deleted(
             for item in merged_slices(snapshot, listing.files, path)
             if item.file_id in ids
         ]
-        for _, keys in _keys_of_slices(changed, slices):
-            yield keys
+        for item, keys in _keys_of_slices(changed, slices):
+            yield item.partition, keys
 
 
 def _inserted(
@@ -238,11 +312,12 @@ def _keys_of_slices(making: Making, slices: Iterable[FileSlice]) -> Iterator[tup
                     yield item, whole(keys)
 
 
-def slice_context(making: Making) -> SliceContext:
+def slice_context(making: Making, text: str | None = None) -> SliceContext:
+    """`text`: the Avro schema of the rows; None: that of the commits that are there."""
     data, config = making.data, making.config
     timeline, props = data.timeline, data.properties
     table_schema = TableSchema.load(timeline, data.storage, props)
-    schema = without_meta(from_avro(table_schema.avro or ""))
+    schema = without_meta(from_avro(text or table_schema.avro or ""))
     return SliceContext(
         schema=with_meta(schema),
         snapshot=data.view,

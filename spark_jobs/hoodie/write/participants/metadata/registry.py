@@ -9,7 +9,7 @@ from hoodie.metadata.state import begun_indexes, indexes_under_way
 from hoodie.metadata.table import EXPRESSION_INDEX, SECONDARY_INDEX, Partition
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
-from hoodie.write.participants.metadata import MetadataPartition
+from hoodie.write.participants.metadata import ASKED_TO_GO, MetadataPartition
 from hoodie.write.participants.metadata.bloom_filters import BloomFiltersPartition
 from hoodie.write.participants.metadata.column_stats import ColumnStatsPartition
 from hoodie.write.participants.metadata.expression_index import ExpressionIndexPartition
@@ -31,8 +31,6 @@ _OF_DEFINITIONS: Mapping[str, Callable[[str], MetadataPartition]] = {
     EXPRESSION_INDEX: ExpressionIndexPartition,
     SECONDARY_INDEX: SecondaryIndexPartition,
 }
-#: why a partition goes
-ASKED_TO_GO = "the settings say so"
 
 
 def partitions_of(names: Iterable[str]) -> list[MetadataPartition]:

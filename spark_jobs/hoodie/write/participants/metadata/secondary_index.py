@@ -1,40 +1,67 @@
-"""A secondary index of the metadata table of a copy-on-write table: record keys by the values of a column.
+"""A secondary index of the metadata table: record keys by the values of a column.
 
-A commit changes the keys by which the new base files differ from those that they replace (Apache Hudi 1.2.0
-SecondaryIndexRecordGenerationUtils). Memory: the values and the record keys of the file groups that a commit
-writes. Log files are not followed: both slices of each file group would be read whole at each commit, and
-Apache Hudi 1.2.0 writes no record of what log files change, so that no query here uses such an index.
+A commit changes the keys by which the new slices of the file groups that it writes differ from those before,
+each with its logs merged (Apache Hudi 1.2.0 SecondaryIndexRecordGenerationUtils). A clustering, and a
+compaction of slices without later logs, changes nothing. Memory: the values and the record keys of these file
+groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from hoodie.codec.arrays import Array, pc, whole
+from hoodie.concurrency.gate import is_non_blocking
 from hoodie.config.key import Config
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.meta_fields import RECORD_KEY, without_meta
-from hoodie.format.names import join
 from hoodie.format.schema import from_avro
-from hoodie.metadata.index_definitions import V1, V2, IndexDefinition, index_definitions
+from hoodie.metadata.index_definitions import (
+    V1,
+    V2,
+    IndexDefinition,
+    index_definitions,
+    is_of_each_partition,
+)
 from hoodie.metadata.partitions import Records
-from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.partitions.secondary_index import index_keys, index_records
+from hoodie.metadata.settings import RECORD_INDEX_MAX_GROUPS, RECORD_INDEX_MIN_GROUPS
 from hoodie.metadata.state import begun_indexes
-from hoodie.metadata.table import MetadataTable, Partition
-from hoodie.storage import FileInfo
+from hoodie.metadata.table import Partition
+from hoodie.read.file_slice import read_slice
+from hoodie.read.log_merge import SliceContext
 from hoodie.table.handle import Table
-from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableType
+from hoodie.table.properties import BOOTSTRAP_BASE_PATH
 from hoodie.table.table_schema import TableSchema
-from hoodie.table.view import latest_base_files
+from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.instant import Kind
+from hoodie.timeline.models.clustering import OPERATION as CLUSTERING
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.write.participants.metadata import Changed, Making, MetadataPartition
-from hoodie.write.participants.metadata.footers import Files, is_base
-from hoodie.write.participants.metadata.record_index import RecordIndexPartition, is_compacted
+from hoodie.write.participants.metadata.footers import Files
+from hoodie.write.participants.metadata.partition_stats import (
+    committed_slices,
+    shown_after,
+    touched_slices,
+)
+from hoodie.write.participants.metadata.record_index import (
+    RecordIndexPartition,
+    groups_of_all,
+    is_compacted,
+    is_of_each,
+    keeps_rows,
+    latest_slices,
+    slice_context,
+)
+
+#: why there is none beside a record index of each partition
+OF_EACH = "its record keys are in the table once, and the record index is one of each partition"
 
 
 class SecondaryIndexPartition(MetadataPartition):
@@ -53,24 +80,20 @@ class SecondaryIndexPartition(MetadataPartition):
         if definition is None:
             return "the table has no definition of it"
         there = {*data.properties.metadata_partitions, *begun_indexes(data.properties)}
-        if Partition.RECORD_INDEX not in there or RecordIndexPartition().asked(config) is False:
+        if Partition.RECORD_INDEX not in there or RecordIndexPartition().unfollowed(data, config):
             return "there is no record index, which says where its record keys are"
+        if is_of_each(data, config):
+            return OF_EACH
+        if is_non_blocking(config):
+            return "writers that do not block each other may change a value in any order"
         return unfollowed(data, definition)
 
     def file_groups(self, making: Making, files: Files) -> int:
-        return RecordIndexPartition().file_groups(making, files)
+        return groups_of_all(making, files, RECORD_INDEX_MIN_GROUPS, RECORD_INDEX_MAX_GROUPS)
 
     def initial(self, making: Making, files: Files) -> Iterator[Records]:
-        def listing(path: str) -> Sequence[FileInfo]:
-            return [
-                FileInfo(join(making.data.base_path, path, name), name, size, 0, False)
-                for name, size in sorted(files.get(path, {}).items())
-            ]
-
-        view = making.data.view
-        for path in files:
-            for base in latest_base_files(view, listing, path):
-                yield index_records(self._keys(making, [base.path]), _NONE)
+        for item in latest_slices(making, files):
+            yield index_records(self._keys(making, [item], partial(slice_context, making)), _NONE)
 
     def changes(self, changed: Changed) -> Iterable[Records] | None:
         """None for the rollback of a commit whose records are compacted already."""
@@ -80,43 +103,41 @@ class SecondaryIndexPartition(MetadataPartition):
         return self._of_commit(changed, metadata) if isinstance(metadata, CommitMetadata) else ()
 
     def _of_commit(self, changed: Changed, metadata: CommitMetadata) -> Iterator[Records]:
-        base_path, touched = changed.data.base_path, metadata.file_groups
+        kind = changed.data.timeline.kind_from_listing(changed.commit.instant)
+        if metadata.operation_type.upper() == CLUSTERING or kind is Kind.LOG_COMPACTION:
+            return
+        touched = metadata.file_groups
         if isinstance(metadata, ReplaceCommitMetadata):
             replaced = metadata.partition_to_replace_file_ids.items()
             touched = touched | {(path, file_id) for path, ids in replaced for file_id in ids}
-        stored = MetadataTable.open(changed.data)
-        assert stored is not None
-        listed, view = MetadataListing(stored, base_path), changed.data.view
-        listed.many(metadata.partitions)
-        old = [
-            base.path
-            for path in metadata.partitions
-            for base in latest_base_files(view, listed.files, path)
-            if (path, base.file_id) in touched
-        ]
-        new = [
-            join(base_path, path, stat.file_name)
-            for path, stats in metadata.partition_to_write_stats.items()
-            for stat in stats
-            if is_base(stat.file_name)
-        ]
-        before, after = self._keys(changed, old), self._keys(changed, new)
+        new = _of_groups(touched_slices(changed, metadata), touched)
+        if keeps_rows(changed, metadata):
+            new = [item for item in new if item.logs]
+            touched = {(item.partition, item.file_id) for item in new}
+        old = _of_groups(committed_slices(changed, metadata), touched)
+
+        def shown() -> SliceContext:
+            context = slice_context(changed, changed.schema or changed.previous_schema)
+            return replace(context, snapshot=shown_after(changed, metadata))
+
+        before = self._keys(changed, old, partial(slice_context, changed))
+        after = self._keys(changed, new, shown)
         come = after.filter(pc.invert(pc.is_in(after, value_set=before)))
         gone = before.filter(pc.invert(pc.is_in(before, value_set=after)))
         yield index_records(pc.unique(come), pc.unique(gone))
 
-    def _keys(self, making: Making, paths: Sequence[str]) -> Any:
-        """Of the rows of base files."""
+    def _keys(self, making: Making, slices: Sequence[FileSlice], context: Callable[[], SliceContext]) -> Any:
+        """Of the rows of file slices; `context` is made for those with logs."""
         (column,) = making.definitions[self.partition].source_fields
+        of_logs = context() if any(item.logs for item in slices) else None
         found: list[Any] = []
-        for path in paths:
-            with BaseFileReader(making.data.storage, path) as reader:
-                there = column in reader.schema.names
-                for batch in reader.batches([RECORD_KEY, column] if there else [RECORD_KEY]):
-                    keys = batch.column(RECORD_KEY)
-                    nothing: Any = pa.nulls(len(keys), pa.string())
-                    values = pc.cast(batch.column(column), pa.string()) if there else nothing
-                    found.append(index_keys(values, pc.cast(keys, pa.string())))
+        for item in slices:
+            for rows in _rows(making, item, of_logs, column):
+                keys = whole(rows.column(RECORD_KEY))
+                nothing: Any = pa.nulls(len(keys), pa.string())
+                there = column in rows.schema.names
+                values = pc.cast(whole(rows.column(column)), pa.string()) if there else nothing
+                found.append(index_keys(values, pc.cast(keys, pa.string())))
         joined: Any = whole(pa.chunked_array(found, pa.string()))
         return joined
 
@@ -124,15 +145,36 @@ class SecondaryIndexPartition(MetadataPartition):
 _NONE: Array = pa.array([], pa.string())
 
 
+def _rows(
+    making: Making, item: FileSlice, context: SliceContext | None, column: str
+) -> Iterator[pa.RecordBatch | pa.Table]:
+    """The record keys of a slice, and the column, where its files can have it."""
+    if item.logs and context is not None:
+        there = column in context.schema.names
+        yield from read_slice(making.data.storage, item, context, [RECORD_KEY, column][: 1 + there])
+    elif item.base is not None:
+        with BaseFileReader(making.data.storage, item.base.path) as reader:
+            there = column in reader.schema.names
+            yield from reader.batches([RECORD_KEY, column][: 1 + there])
+
+
+def _of_groups(
+    slices: Mapping[str, Sequence[FileSlice]], groups: Collection[tuple[str, str]]
+) -> list[FileSlice]:
+    """Those of some file groups."""
+    found = [item for some in slices.values() for item in some]
+    return [item for item in found if (item.partition, item.file_id) in groups]
+
+
 def unfollowed(data: Table, definition: IndexDefinition) -> str:
     """Why an index of the definition can't be kept for the table; "" where it can."""
     props = data.properties
-    if props.table_type is TableType.MERGE_ON_READ:
-        return "what log files change is not put into it, here and in Apache Hudi 1.2.0"
     if props.get(BOOTSTRAP_BASE_PATH) or not props.populate_meta_fields:
         return "base files lack the record keys or the columns of their rows"
     if definition.version not in (V1, V2) or definition.function not in ("", "identity"):
         return "its definition is not known here"
+    if is_of_each_partition(index_definitions(data)):
+        return OF_EACH
     schema = TableSchema.load(data.timeline, data.storage, props)
     if len(definition.source_fields) != 1 or schema.evolution is not None:
         return "it is not of one column that has the same name in all files"
