@@ -6,8 +6,10 @@ import pytest
 
 from tests.crash.cases import Kind
 from tests.crash.conftest import Bench
+from tests.crash.later_indexes import LATER_INDEXES
 from tests.crash.metadata import METADATA
 from tests.crash.scenarios import SCENARIOS
+from tests.crash.test_metadata import sweep as sweep_metadata
 from tests.crash.test_sweep import UNSWEPT, sweep
 
 pytestmark = pytest.mark.crash
@@ -20,7 +22,7 @@ SWEPT = [
     (version, name, kind)
     for version in (9, 8)
     for name in SCENARIOS
-    if (name in _LATER or name not in (*UNSWEPT, *METADATA, *_SHARED))
+    if (name in _LATER or name not in (*UNSWEPT, *METADATA, *LATER_INDEXES, *_SHARED))
     and (version, name) != (8, "metadata_table")
     for kind in Kind
 ]
@@ -49,3 +51,21 @@ def test_every_scenario_survives(bench: Bench, version: int, name: str, kind: Ki
     cases = bench.cases(SCENARIOS[name], kind, rest=False)
     assert cases
     sweep(bench, name, cases)
+
+
+SWEPT_INDEXES = [
+    pytest.param(
+        9,
+        name,
+        kind,
+        id=f"{name}-{kind.value}",
+        marks=[] if (name, kind) == ("each_upsert", Kind.KILL) else [pytest.mark.full],
+    )
+    for name in LATER_INDEXES
+    for kind in Kind
+]
+
+
+@pytest.mark.parametrize(("version", "name", "kind"), SWEPT_INDEXES)
+def test_indexes_that_version_6_has_not(bench: Bench, version: int, name: str, kind: Kind) -> None:
+    sweep_metadata(bench, name, bench.cases(SCENARIOS[name], kind, rest=False))

@@ -15,7 +15,7 @@ from hoodie.timeline.active import Timeline
 from tests.crash.cases import Case, Kind, every
 from tests.crash.conftest import Bench
 from tests.crash.metadata import KEPT, METADATA, MOR_KEPT
-from tests.crash.scenarios import CHANGES, NO_ROWS, run
+from tests.crash.scenarios import CHANGES, NO_ROWS, SCENARIOS, run
 from tests.crash.survival import survival
 from tests.crash.worker import Worker, answer
 from tests.support.faults import Phase, wait_for
@@ -32,7 +32,7 @@ SWEPT = [
 
 
 def sweep(bench: Bench, name: str, cases: Iterable[Case]) -> None:
-    scenario = METADATA[name]
+    scenario = SCENARIOS[name]
     for case in cases:
         path = bench.table(scenario)
         try:

@@ -21,6 +21,7 @@ from tests.crash import (  # noqa: F401  scenarios
 )
 from tests.crash.cases import Case, Kind
 from tests.crash.conftest import Bench
+from tests.crash.later_indexes import LATER_INDEXES
 from tests.crash.metadata import METADATA
 from tests.crash.participants import KEEPING
 from tests.crash.scenarios import SCENARIOS
@@ -30,7 +31,11 @@ from tests.support.ledger import entries, not_counted
 pytestmark = pytest.mark.crash
 
 #: of other tests
-UNSWEPT = ("left", "right", "upsert_after_overwrite", "non_blocking", "log_compaction", *METADATA)
+UNSWEPT = (
+    *("left", "right", "upsert_after_overwrite", "non_blocking", "log_compaction"),
+    *METADATA,
+    *LATER_INDEXES,
+)
 SWEPT = [(name, kind) for name in SCENARIOS if name not in UNSWEPT for kind in Kind]
 IDS = [f"{name}-{kind.value}" for name, kind in SWEPT]
 #: the fast tier has each kind of action, and the protocols that several of them share

@@ -22,6 +22,7 @@ from hoodie.storage.exclusive import Way
 from tests.crash import (  # noqa: F401  scenarios
     clustering,
     late,
+    later_indexes,
     metadata,
     operations,
     participants,
