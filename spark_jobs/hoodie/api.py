@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from hoodie.backend import arrow_rows
 from hoodie.backend.choice import backend_for, backend_of
 from hoodie.errors import ConfigError, InputError
 from hoodie.progress import ProgressCallback, silent
@@ -36,7 +37,8 @@ def write_table(
     dry_run: bool = False,
     progress: ProgressCallback | None = None,
 ) -> WriteResult:
-    """Write `rows` (Spark DataFrame, pa.Table, pa.RecordBatch, RecordBatchReader or pyarrow Dataset).
+    """Write `rows`: a Spark DataFrame, pa.Table, pa.RecordBatch, RecordBatchReader or pyarrow Dataset, a
+    DataFrame of pandas or polars, what exports an Arrow stream, or a list of dictionaries.
 
     With `spark`, a Dataset of Parquet files is read and written by that session's executors, which is faster
     than a DataFrame of the same files: no row passes through the JVM.
@@ -55,7 +57,7 @@ def write_table(
     """
     from hoodie.pipeline import write
 
-    backend = backend_for(rows, spark)
+    backend, rows = backend_for(rows, spark), _rows(rows, path, options)
     frame = backend.frame(rows if transform is None else backend.transformed(rows, transform))
     request = WriteRequest(path, _of_rows(operation), options or {}, extra_metadata or {}, force, dry_run)
     return write(backend.engine(), frame, request, progress or silent)
@@ -134,7 +136,7 @@ def explain(
     from hoodie.pipeline import explain as explain_write
 
     backend = backend_for(rows, spark)
-    frame = backend.frame(rows)
+    frame = backend.frame(_rows(rows, path, options))
     request = WriteRequest(path, _of_rows(operation), options or {})
     return explain_write(backend.engine(), frame, request, progress or silent)
 
@@ -309,17 +311,20 @@ def read_batches(
     return read_arrow(path, query=asked, columns=columns, where=where, meta=meta, options=options or {})
 
 
-def instants(path: str, *, archived: bool = False) -> list[dict[str, Any]]:
+def instants(
+    path: str, *, archived: bool = False, options: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
     """Instants, oldest first: time, action, state, what commits wrote, and of which instants a rollback, a
     restore or a savepoint is. Raises TableError.
 
     Those of the active timeline, or, with `archived`, those that were moved out of it.
     """
+    from hoodie.config.key import Config
     from hoodie.table.handle import Table
     from hoodie.table.instants import active_instants, archived_instants
     from hoodie.timeline.time import plain
 
-    table = Table.open(path)
+    table = Table.open(path, Config.of(options or {}))
     found: list[dict[str, Any]] = plain(archived_instants(table) if archived else active_instants(table))
     return found
 
@@ -355,6 +360,15 @@ def file_groups(path: str, *, options: Mapping[str, Any] | None = None) -> list[
         for file_id, group in file_slices(snapshot, listing.files, partition).items()
         if any(item.base or item.logs for item in group)
     ]
+
+
+def _rows(rows: Any, path: str, options: Mapping[str, Any] | None) -> Any:
+    """A list of dictionaries takes the types of the table's columns, an empty one the columns themselves."""
+    if not isinstance(rows, (list, tuple)):
+        return rows
+    from hoodie.source.target import target_schema
+
+    return arrow_rows(rows, target_schema(path, options or {}))
 
 
 def _limits(max_files: int | None, max_bytes: int | None, lookback_s: float) -> Limits:

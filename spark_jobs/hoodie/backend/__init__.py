@@ -127,8 +127,12 @@ BACKENDS = Plugins(
 )
 
 
-def arrow_rows(rows: Any) -> pa.Table | pa.RecordBatchReader | ds.Dataset | Stream:
-    """Rows that Arrow holds. Raises InputError for others."""
+def arrow_rows(
+    rows: Any, known: pa.Schema | None = None
+) -> pa.Table | pa.RecordBatchReader | ds.Dataset | Stream:
+    """Rows as an engine of Arrow takes them; `known`, errors: as of `source.rows`. Raises InputError for what
+    is none.
+    """
     import pyarrow as pa
     import pyarrow.dataset as ds
 
@@ -138,8 +142,13 @@ def arrow_rows(rows: Any) -> pa.Table | pa.RecordBatchReader | ds.Dataset | Stre
         return pa.Table.from_batches([rows])
     if isinstance(rows, (pa.Table, pa.RecordBatchReader, ds.Dataset, Stream)):
         return rows
+    from hoodie.source.rows import arrow_form
+
+    if (found := arrow_form(rows, known)) is not None:
+        return found
     raise InputError(
-        f"can't write a {type(rows).__name__}; pass a Spark DataFrame, a pyarrow Table, "
-        "RecordBatchReader or Dataset",
+        f"can't write a {type(rows).__name__}; pass a Spark DataFrame, a pyarrow Table, RecordBatchReader "
+        "or Dataset, a DataFrame of pandas or polars, an object that exports an Arrow stream, or a list of "
+        "dictionaries",
         type=type(rows).__name__,
     )

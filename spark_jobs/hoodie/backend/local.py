@@ -93,15 +93,19 @@ class LocalBackend(Backend):
 
     def relation(self, rows: Any, known: pa.Schema | None = None) -> Any:
         """Raises InputError for rows that can be read once only: a text may need them more often."""
+        import pyarrow as pa
+
         from hoodie.engine.streams import Stream
         from hoodie.source import Source
 
-        found = arrow_rows(self.read_source(rows, known) if isinstance(rows, Source) else rows)
+        found = arrow_rows(self.read_source(rows, known) if isinstance(rows, Source) else rows, known)
         if isinstance(found, Stream):
             return found.to_table()
-        if type(found).__name__ == "RecordBatchReader":
+        if not isinstance(found, pa.RecordBatchReader):
+            return _in_microseconds(found)
+        if found is rows:
             raise InputError("a RecordBatchReader can be read once; pass a pyarrow Table or Dataset")
-        return _in_microseconds(found)
+        return _in_microseconds(found.read_all())
 
 
 def _in_microseconds(rows: Any) -> Any:

@@ -250,7 +250,7 @@ def test_kinds_of_arrow_input(tmp_path: Path, kind: str) -> None:
 
 def test_other_objects_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="can't write a list; pass a Spark DataFrame, a pyarrow Table"):
-        hoodie.write_table([{"id": "a"}], str(tmp_path / "t"), options=PLAIN)
+        hoodie.write_table(["a"], str(tmp_path / "t"), options=PLAIN)
     with pytest.raises(InputError, match="unknown operation 'merge'; use one of upsert, insert, bulk_insert"):
         hoodie.write_table(plain(("a", 1, "x")), str(tmp_path / "t"), operation="merge", options=PLAIN)
     assert not (tmp_path / "t").exists()
