@@ -1,13 +1,17 @@
 """Apache Hudi tables without a Hudi jar: write path and table services in Python, on Spark or Arrow.
 
+`Table` is a table; the functions do the same for a path.
+
 Importing this package imports neither pyspark nor pyarrow; the functions below do when they are used.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hoodie import errors
     from hoodie.api import (
         delete_partitions,
         explain,
@@ -40,9 +44,14 @@ if TYPE_CHECKING:
         sync_table,
         upgrade_table,
     )
+    from hoodie.table_api.table import Table
+    from hoodie.write.operation import Operation, WriteResult
 
 __version__ = "0.1.0"
 __all__ = [
+    "Operation",
+    "Table",
+    "WriteResult",
     "__version__",
     "archive_table",
     "cancel_plan",
@@ -52,6 +61,7 @@ __all__ = [
     "delete_partitions",
     "delete_savepoint",
     "downgrade_table",
+    "errors",
     "expire_partitions",
     "explain",
     "explain_read",
@@ -75,9 +85,25 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in __all__:
-        from hoodie import api, service_api
+if not TYPE_CHECKING:  # type checkers know the names by the imports above, and refuse others
 
-        return getattr(api if hasattr(api, name) else service_api, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        if name == "errors":
+            return import_module("hoodie.errors")
+        if name == "Table":
+            from hoodie.table_api.table import Table
+
+            return Table
+        if name in ("Operation", "WriteResult"):
+            from hoodie.write import operation
+
+            return getattr(operation, name)
+        if name in __all__:
+            from hoodie import api, service_api
+
+            return getattr(api if hasattr(api, name) else service_api, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -569,7 +569,10 @@ def test_a_dead_write_older_than_the_first_commit_is_no_conflict(path: str) -> N
         write(path, rows(1, "a1"))
         os._exit(0)
 
-    assert forked(lambda: write(path, rows(9, "b1"), progress=Between(act)) and None) == 0
+    def dies() -> None:
+        write(path, rows(9, "b1"), progress=Between(act))
+
+    assert forked(dies) == 0
     (dead,) = Timeline.load(path).pending()
     assert write(path, rows(2, "a1")).rolled_back == [dead.time]
     assert (values(path), left(path)) == ({"a1": 2}, [])
