@@ -19,7 +19,7 @@ from tests.house.test_docs import PAGES, blocks, commands
 from tests.support.changes import keeps_changes
 
 NEEDS_AIRFLOW = ("ORDERS", "airflow")
-NEEDS_SPARK = ("spark=spark", 'format("hoodie")')
+NEEDS_SPARK = ("engine=spark", "spark=spark", 'format("hoodie")')
 KEYS = {
     "hoodie.datasource.write.recordkey.field": "order_id",
     "hoodie.datasource.write.partitionpath.field": "order_date",
