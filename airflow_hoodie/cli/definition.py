@@ -23,7 +23,7 @@ ARG_SPARK_CONN_ID = Arg(
     type=str,
 )
 ARG_JSON = Arg(("--json",), help="print one JSON document", action="store_true")
-ARG_ARCHIVED = Arg(("--archived",), help="those that were archived", action="store_true")
+ARG_ARCHIVED = Arg(("--archived",), help="the archived ones, too", action="store_true")
 ARG_DEEP = Arg(("--deep",), help="open the table's files, and read them", action="store_true")
 ARG_OPTION = Arg(
     ("--option",), help="a setting; repeatable", metavar="KEY=VALUE", action="append", default=[]

@@ -7,8 +7,10 @@ visible form.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 #: C0, DEL, C1; marks, overrides and isolates of the direction of writing; separators of lines and
@@ -73,6 +75,56 @@ def period(milliseconds: float) -> str:
 def plural(count: int, noun: str) -> str:
     """1 file, 1,200 files."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+#: the packages of the extras, which indexes of packages have under these names
+_LOCAL = "pyarrow numpy fastavro"
+_PACKAGES = {
+    "local": f"{_LOCAL} duckdb",
+    "spark": f"pyspark pandas {_LOCAL}",
+    "sql": "sqlglot",
+    "hbase": "happybase",
+    **dict.fromkeys(("s3", "gcs", "azure"), "obstore"),
+    "zookeeper": "kazoo",
+    "hive-metastore": "thriftpy2",
+    **dict.fromkeys(("dynamodb", "glue"), "boto3"),
+    "kafka": "confluent-kafka",
+    "pulsar": "pulsar-client",
+}
+
+
+def install(extra: str) -> str:
+    """The command that installs what an extra of airflow-hoodie has."""
+    return f"pip install {_PACKAGES[extra]}"
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`, did you mean 'upsert'?` of the known name that is most like this one; "" where none is like it."""
+    import difflib  # for errors only
+
+    names = {item.lower(): item for item in known}
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.6)
+    return f", did you mean {names[near[0]]!r}?" if near else ""
+
+
+_FLAGS = contextvars.ContextVar("flags", default=False)
+
+
+@contextlib.contextmanager
+def arguments_as_flags() -> Iterator[None]:
+    """`argument` names flags of the command line inside, for errors that its user reads."""
+    token = _FLAGS.set(True)
+    try:
+        yield
+    finally:
+        _FLAGS.reset(token)
+
+
+def argument(name: str, flag: str = "") -> str:
+    """An argument of the Python API as the caller writes it: as_of, or --as-of on the command line. `flag`:
+    of one that has another name there.
+    """
+    return (flag or f"--{name.replace('_', '-')}") if _FLAGS.get() else name
 
 
 def _shown(match: re.Match[str]) -> str:

@@ -34,7 +34,7 @@ _WRONG_MODES = Wrong.by_all({"mode": "all"}, "mode is 'all'; use one of schedule
 _INSTANT_TO_EXECUTE = Wrong(
     given={"instant": T},
     api=f"instant {T} is for mode execute",
-    command=(1, f"hoodie: instant {T} is for mode execute"),
+    command=(1, f"hoodie: --instant {T} is for --mode execute"),
     job=f"instant {T} is for mode execute",
     operator=f"instant '{T}' is for mode='execute'",
 )

@@ -220,9 +220,13 @@ def test_queries(run: Run, table: str) -> None:
         == answer()
     )
     for arguments, message in (
-        (["--query", "incremental"], "needs begin"),
+        (["--query", "incremental"], "needs --begin: an instant"),
+        (["--begin", "lunch"], "--begin 'lunch' is no point in time"),
+        (["--query", "snapshot", "--as-of", "2001-01-01"], "--as-of belongs to a query of type time_travel"),
+        (["--as-of", "2001-01-01"], "hoodie: --as-of 20010101000000000 is before"),
         (["--as-of", "2001-01-01"], f"begins with commit {first}"),
         (["--query", "fastest"], "use one of snapshot, read_optimized, incremental, time_travel"),
+        (["--query", "snapshto"], "time_travel, did you mean 'snapshot'?"),
         (["--option", "hoodie.memory.merge.max.sise=1"], "did you mean 'hoodie.memory.merge.max.size'"),
     ):
         said = run("read", "--table", table, *arguments)
@@ -275,6 +279,7 @@ def test_read_into_a_file(run: Run, table: str) -> None:
     said = run("read", "--table", table, "--no-meta", "--output", "o.parquet")
     assert said.out.startswith("4 rows written to ")
     stored = pq.read_table("o.parquet")
+    Path("o.parquet").write_text("replaced")
     assert stored.equals(hoodie.read_table(table, meta=False))
     document = run("read", "--table", table, "--output", "o.parquet", "--json").document
     assert document == {
@@ -451,7 +456,7 @@ def test_what_is_not_installed_is_said(run: Run, monkeypatch: pytest.MonkeyPatch
     assert said.code == 1
     assert (
         said.err
-        == "hoodie: this needs pyarrow, which is not installed; pip install 'airflow-hoodie[local]'\n"
+        == "hoodie: this needs pyarrow, which is not installed; pip install pyarrow numpy fastavro duckdb\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""`hoodie delete`, `insert-overwrite` and `delete-partition`, for people and for programs."""
+"""`hoodie delete`, `insert-overwrite` and `delete-partitions`, for people and for programs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_insert_overwrite(run: Run, table: str) -> None:
     assert out.startswith("Committed insert_overwrite 2")
     assert "  1 file group replaced" in out
     assert rows(table) == [("k2", 2), ("k3", 3), ("k4", 4), ("k5", 5), ("k7", 7)]
-    whole = ["insert-overwrite", "--whole-table", "--table", table, "--source", source]
+    whole = ["insert-overwrite-table", table, "--source", source]
     code, out, _ = run(*whole, "--dry-run")
     assert out.startswith(
         "insert_overwrite_table would change 3 partitions of orders: 1 row inserted, 3 file groups with "
@@ -92,7 +92,7 @@ def test_insert_overwrite(run: Run, table: str) -> None:
 
 
 def test_delete_partition(run: Run, table: str) -> None:
-    command = ["delete-partition", "--table", table, "--partition"]
+    command = ["delete-partitions", table, "--partition"]
     code, out, _ = run(*command, "day=2026-01-0*", "--dry-run")
     assert code == 0
     head, heads, _, *lines = out.splitlines()

@@ -71,7 +71,7 @@ def test_how_characters_are_shown() -> None:
         ("services", "run", "--table", "{t}", "--dry-run"),
         ("doctor", "--table", "{t}", "--deep"),
         ("clean", "--table", "{t}", "--dry-run"),
-        ("delete-partition", "--table", "{t}", "--partition", "*", "--dry-run"),
+        ("delete-partitions", "--table", "{t}", "--partition", "*", "--dry-run"),
         ("cluster", "--table", "{t}", "--dry-run"),
     ],
     ids=lambda arguments: " ".join(arguments),
@@ -80,7 +80,7 @@ def test_commands_for_people(
     table: str, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
 ) -> None:
     text = said(capsys, *(argument.format(t=table) for argument in arguments))
-    if arguments[0] in ("read", "files", "delete-partition"):
+    if arguments[0] in ("read", "files", "delete-partitions"):
         assert visible(HOSTILE)[:20] in text
     if arguments == ("timeline", "--table", "{t}"):
         assert f"{visible(HOSTILE)}, {visible(HOSTILE)}" in text

@@ -10,6 +10,7 @@ from hoodie.aws.settings import AWS_ACCESS_KEY, AWS_SECRET_KEY, AWS_SESSION_TOKE
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.mask import Mask
+from hoodie.text import install
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +50,8 @@ def library(wanted: str, extra: str) -> Library:
         import botocore.exceptions
     except ImportError as error:
         raise ConfigError(
-            f"{wanted} needs the package boto3, which is not here ({error}); install "
-            f"airflow-hoodie[{extra}] where the driver runs",
+            f"{wanted} needs the package boto3, which is not here ({error}): "
+            f"{install(extra)} where the driver runs",
             value=extra,
         ) from None
     return Library(boto3, botocore)

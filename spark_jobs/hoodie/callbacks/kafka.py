@@ -21,6 +21,7 @@ from hoodie.callbacks.settings import (
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, StorageError
 from hoodie.mask import is_secret
+from hoodie.text import install
 
 #: bytes of a message that the producer takes: what is too large is the broker's to say
 _LARGEST = 1_000_000_000
@@ -149,8 +150,8 @@ def _library() -> Any:
         import confluent_kafka
     except ImportError as error:
         raise ConfigError(
-            f"{CLASS.name}=kafka needs the package confluent-kafka, which is not here ({error}); install "
-            "airflow-hoodie[kafka] where the driver runs",
+            f"{CLASS.name}=kafka needs the package confluent-kafka, which is not here ({error}): "
+            f"{install('kafka')} where the driver runs",
             setting=CLASS.name,
             value="kafka",
         ) from None

@@ -26,6 +26,7 @@ from hoodie.callbacks.settings import (
 )
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, StorageError
+from hoodie.text import install
 
 _SCHEMES = ("pulsar://", "pulsar+ssl://", "http://", "https://")
 #: seconds by which a producer may wait too long for a message
@@ -138,8 +139,8 @@ def _library() -> Any:
         import pulsar
     except ImportError as error:
         raise ConfigError(
-            f"{CLASS.name}=pulsar needs the package pulsar-client, which is not here ({error}); install "
-            "airflow-hoodie[pulsar] where the driver runs",
+            f"{CLASS.name}=pulsar needs the package pulsar-client, which is not here ({error}): "
+            f"{install('pulsar')} where the driver runs",
             setting=CLASS.name,
             value="pulsar",
         ) from None

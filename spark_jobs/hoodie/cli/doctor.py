@@ -19,6 +19,7 @@ import hoodie
 from hoodie.cli.output import Answer
 from hoodie.table.checkup import ERROR, NOTE, OK, WARNING, Finding, worst
 from hoodie.table.doctor import check_table
+from hoodie.text import install
 
 #: major versions of Java that start each of Spark's
 _JAVAS = {3: (8, 11, 17), 4: (17, 21)}
@@ -47,7 +48,7 @@ def _checked(path: str, deep: bool, options: Mapping[str, str]) -> list[Finding]
         from hoodie.services.index.doctor import check_metadata_table
     except ImportError as error:
         text = f"not compared with the table's files: {error.name} is not installed here"
-        remedy = "pip install 'airflow-hoodie[local]'"
+        remedy = install("local")
         return [*found, Finding("metadata table", NOTE, text, remedy)]
     return [*found, *check_metadata_table(path, deep, options)]
 
@@ -83,7 +84,7 @@ def _packages() -> Iterator[Finding]:
             "packages",
             WARNING,
             f"no {', '.join(missing)}: the local engine does not work here",
-            "pip install 'airflow-hoodie[local]', unless this machine only submits jobs to a cluster",
+            f"{install('local')}, unless this machine only submits jobs to a cluster",
         )
     else:
         yield Finding("packages", OK, f"{', '.join(_LOCAL)} are there")
@@ -113,7 +114,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _spark(given: str | None, environ: Mapping[str, str]) -> tuple[Finding, tuple[int, int] | None]:
     """The finding about spark-submit, and Spark's version where it is known."""
     binary = given or find_spark_submit(environ)
-    remedy = "set SPARK_HOME, or install it: pip install 'airflow-hoodie[spark]'"
+    remedy = f"set SPARK_HOME, or install it: {install('spark')}"
     if binary is None or shutil.which(binary, path=environ.get("PATH")) is None:
         where = f"{binary} is no program" if binary else "not in SPARK_HOME, on PATH or in Python"
         return Finding("spark", WARNING, f"no spark-submit: {where}", remedy), None

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from hoodie.errors import HoodieError
+from hoodie.text import install
 
 
 def main() -> int:
@@ -20,7 +21,7 @@ def main() -> int:
     try:
         answer = _LOOKS[request["what"]](request["table"], request["options"])
     except ImportError as error:
-        text = f"{error.name or error} is not installed here: pip install 'airflow-hoodie[local]'"
+        text = f"{error.name or error} is not installed here: {install('local')}"
         answer = {"error": {"code": "packages", "message": text}}
     except HoodieError as error:
         answer = {"error": error.to_dict()}

@@ -6,25 +6,30 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from hoodie.cli.output import Answer, grid, row_values, rows_grid
-from hoodie.errors import HoodieError, TableError
+from hoodie.cli.output import Answer, grid, rows_grid
+from hoodie.cli.rows import unique, values
+from hoodie.errors import HoodieError, InputError, TableError
 from hoodie.format.log_block import LATER_HEADERS, BlockType, HeaderKey, LogBlock
 from hoodie.format.log_data import is_partial, read_data_block, read_delete_block, record_count
 from hoodie.format.log_file import LogFileReader
-from hoodie.storage import normalize, storage_for
+from hoodie.storage import Storage, normalize, storage_for
 from hoodie.text import plural, size, visible
 
 #: rows of a block on screen
 _SHOWN = 20
+#: first bytes of files that are no logs
+_OTHERS = {b"PAR1": "a base file (Parquet)", b"ORC": "a base file (ORC)", b"DATABLK*": "an HFile"}
 _HEADS = ("offset", "type", "instant", "target", "records", "deletes", "content", "note")
 
 
 def log(args: argparse.Namespace) -> Answer:
     """Damage is a finding, not an error: what can be read is shown, then where and why the reading ended."""
     path = normalize(args.file)
+    storage = storage_for(path)
+    _check_kind(storage, path)
     blocks: list[dict[str, Any]] = []
     ended: str | None = None
-    with LogFileReader(storage_for(path), path) as reader:
+    with LogFileReader(storage, path) as reader:
         try:
             for block in reader.blocks():
                 blocks.append(_described(reader, block, args.records))
@@ -38,6 +43,17 @@ def log(args: argparse.Namespace) -> Answer:
             "damage": ended,
         }
     return Answer(document, _text(document))
+
+
+def _check_kind(storage: Storage, path: str) -> None:
+    """Raises InputError for a file that is no log, which has no damage then."""
+    begin = storage.read_range(path, 0, 8)
+    for magic, what in _OTHERS.items():
+        if begin.startswith(magic):
+            raise InputError(
+                f"{path} is {what}, not a log file; give one of the logs that `hoodie files` lists",
+                file=path,
+            )
 
 
 def _described(reader: LogFileReader, block: LogBlock, with_records: bool) -> dict[str, Any]:
@@ -75,7 +91,10 @@ def _header_name(key: int) -> str:
 
 def _rows(block: LogBlock, content: bytes) -> list[dict[str, Any]]:
     if block.type is not BlockType.DELETE:
-        return row_values(read_data_block(block, content, partial=True))
+        rows = read_data_block(block, content, partial=True)
+        columns = [values(column) for column in rows.columns]
+        names = unique(rows.schema.names)
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
     deletes = read_delete_block(content)
     ordering = [None] * len(deletes) if deletes.ordering is None else deletes.ordering.to_pylist()
     return [

@@ -14,6 +14,8 @@ from typing import Any
 
 from hoodie.text import ascii_controls, lines, visible, visible_in
 
+#: of rows in files and on stdout, by their suffixes
+FORMATS = ("parquet", "csv", "json", "jsonl")
 _CELL = 36
 #: the end of the year 9999; files may have any time
 _LAST_MS = 253_402_300_800_000
@@ -21,11 +23,14 @@ _LAST_MS = 253_402_300_800_000
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command says: `document` for --json, `text` for people; `code` is the exit code."""
+    """What a command says: `document` for --json, `text` for people; `code` is the exit code. `printed`: the
+    command has printed all itself.
+    """
 
     document: Mapping[str, Any]
     text: str
     code: int = 0
+    printed: bool = False
 
     @classmethod
     def of(cls, document: Mapping[str, Any], text: Callable[[Any], str], code: int = 0) -> Answer:
@@ -33,7 +38,8 @@ class Answer:
         return cls(document, text(visible_in(document)), code)
 
     def print(self, as_json: bool) -> None:
-        print(to_json(self.document) if as_json else lines(self.text))
+        if not self.printed:
+            print(to_json(self.document) if as_json else lines(self.text))
         sys.stdout.flush()
 
 
@@ -41,7 +47,18 @@ def to_json(document: Mapping[str, Any]) -> str:
     """One line. Decimals are texts, dates and times ISO 8601, bytes base64, NaN and infinities texts; control
     characters are escaped.
     """
-    return ascii_controls(json.dumps(_plain(document), ensure_ascii=False, allow_nan=False))
+    return fragment(document)
+
+
+def fragment(value: Any) -> str:
+    """A value as JSON on one line, as `to_json` has it."""
+    return ascii_controls(json.dumps(_plain(value), ensure_ascii=False, allow_nan=False))
+
+
+def plain_text(value: Any) -> str:
+    """A value as a text: JSON of nested ones, else without quotes."""
+    found = _plain(value)
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
 
 
 def _plain(value: Any) -> Any:
@@ -53,9 +70,9 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode()
-    if isinstance(value, Decimal) or (isinstance(value, float) and not math.isfinite(value)):
-        return str(value)
-    return value
+    if value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)
 
 
 def grid(heads: Sequence[str], rows: Sequence[Sequence[Any]], cell: int | None = None) -> str:
@@ -107,12 +124,3 @@ def moment(millis: int | None) -> str:
     if millis is None or not 0 <= millis < _LAST_MS:
         return ""
     return datetime.fromtimestamp(millis / 1000, tz=timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def row_values(rows: Any) -> list[dict[str, Any]]:
-    """The rows; maps are pairs where one has a key twice, as other writers may leave them."""
-    try:
-        found: list[dict[str, Any]] = rows.to_pylist(maps_as_pydicts="strict")
-    except KeyError:
-        found = rows.to_pylist()
-    return found

@@ -8,6 +8,7 @@ import sys
 from urllib.parse import urlsplit
 
 from hoodie.cli.output import Answer
+from hoodie.cli.parsing import Usage
 from hoodie.errors import ConfigError
 from hoodie.serve.http import LOOPBACK, PageServer
 from hoodie.serve.page import Page
@@ -17,7 +18,11 @@ from hoodie.text import plural
 
 def serve(args: argparse.Namespace) -> Answer:
     """Serve until interrupted; where the page is stands on stderr as soon as it can be opened."""
-    allowed = parse_tables(args.table)
+    texts = [*map(_with_name, args.tables), *args.table]
+    if not texts:
+        usage = "usage: hoodie serve [NAME=]PATH ...\n"
+        raise Usage("the following arguments are required: [NAME=]PATH, or --table NAME=PATH", usage)
+    allowed = parse_tables(texts)
     airflow = _airflow(args.airflow)
     with PageServer(Page(lambda: allowed, airflow), args.host, args.port, args.host_name) as server:
         print(f"hoodie: timeline of {plural(len(allowed), 'table')} at {server.url}", file=sys.stderr)
@@ -27,6 +32,13 @@ def serve(args: argparse.Namespace) -> Answer:
         with contextlib.suppress(KeyboardInterrupt):
             server.serve_forever()
         return Answer({"url": server.url, "tables": allowed}, "stopped")
+
+
+def _with_name(text: str) -> str:
+    """`NAME=PATH` of a table that may be a path alone, which may have `=` in its folders."""
+    before, equals, _ = text.partition("=")
+    named = equals and "/" not in before
+    return text if named else f"{text.rstrip('/').rpartition('/')[2]}={text}"
 
 
 def _airflow(url: str | None) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import hoodie
 from hoodie.cli.output import Answer
-from hoodie.cli.show import rows_answer
+from hoodie.cli.rows import rows_answer
 from hoodie.errors import ConfigError
 from hoodie.services.registry import public
 from hoodie.statements.words import check_statement, is_statement
@@ -50,9 +50,9 @@ def _tables(args: argparse.Namespace) -> dict[str, dict[str, str]]:
 def _statement(args: argparse.Namespace, tables: dict[str, dict[str, str]]) -> Answer:
     from hoodie.cli.write import progress_for, summary
 
-    if args.limit is not None or args.output is not None:
+    if args.limit is not None or args.output is not None or args.format is not None:
         raise ConfigError(
-            "--limit and --output are for rows; leave them out for a statement that changes a table"
+            "--limit, --output and --format are for rows; leave them out for a statement that changes a table"
         )
     result: dict[str, Any] = hoodie.sql(
         args.text,

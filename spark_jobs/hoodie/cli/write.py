@@ -8,6 +8,7 @@ from typing import Any
 
 import hoodie
 from hoodie.cli.engine import session
+from hoodie.cli.meter import Meter, show_step
 from hoodie.cli.output import Answer, grid
 from hoodie.errors import ConfigError
 from hoodie.format.java_properties import parse_properties
@@ -15,8 +16,14 @@ from hoodie.progress import ProgressCallback, silent
 from hoodie.services.text import remarks
 from hoodie.source import Source
 from hoodie.source.target import target_schema
-from hoodie.text import plural, size, visible
+from hoodie.text import plural, size
 
+#: flags for what the first write of a table needs
+_WORDS = {
+    "keys": ("--key", "hoodie.datasource.write.recordkey.field"),
+    "partition_by": ("--partition-by", "hoodie.datasource.write.partitionpath.field"),
+    "ordering": ("--ordering", "hoodie.datasource.write.precombine.field"),
+}
 _CHANGES = {"inserts": "inserted", "updates": "updated", "deletes": "deleted"}
 
 
@@ -81,11 +88,22 @@ def source_and_options(args: argparse.Namespace) -> tuple[Source, dict[str, str]
 
 
 def options_of(args: argparse.Namespace) -> dict[str, str]:
-    """Settings of the command line; those of --option go before those of --properties."""
-    return {**_properties(args.properties), **dict(args.option)}
+    """Settings of the command line; those of --option go before those of --properties, and flags such as
+    --key are options. Raises ConfigError for an option that contradicts its flag.
+    """
+    options = dict(args.option)
+    for name, (flag, setting) in _WORDS.items():
+        columns = ",".join(getattr(args, name, None) or ())
+        if columns and options.setdefault(setting, columns) != columns:
+            raise ConfigError(
+                f"{flag} {columns} contradicts --option {setting}={options[setting]}; leave one of them out",
+                setting=setting,
+            )
+    return {**_properties(args.properties), **options}
 
 
 def operation_of(args: argparse.Namespace) -> str:
+    """The operation of a command, or of what `hoodie explain` explains."""
     named: str = args.operation if args.command == "explain" else args.command
     return "insert_overwrite_table" if getattr(args, "whole_table", False) else named
 
@@ -194,9 +212,7 @@ def _shown(item: dict[str, Any], name: str) -> Any:
 
 
 def progress_for(args: argparse.Namespace) -> ProgressCallback:
-    """Steps on stderr for people; nothing for programs."""
-    return silent if args.json else _progress
-
-
-def _progress(step: str, text: str) -> None:
-    print(visible(f"{step}: {text}"), file=sys.stderr, flush=True)
+    """Steps on stderr for people, and on a terminal how far a write is; nothing for programs."""
+    if args.json:
+        return silent
+    return Meter() if sys.stderr.isatty() else show_step

@@ -295,7 +295,7 @@ def _fastavro() -> ModuleType:
     except ImportError:
         raise HoodieError(
             "fastavro is not installed; plans and metadata of table services are Avro files: "
-            "pip install 'airflow-hoodie[local]' or put fastavro on the cluster"
+            "pip install fastavro, or put it on the cluster"
         ) from None
     return fastavro
 

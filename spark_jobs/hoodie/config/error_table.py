@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hoodie.errors import ConfigError
+from hoodie.text import argument
 
 ENABLE = "hoodie.errortable.enable"
 BASE_PATH = "hoodie.errortable.base.path"
@@ -55,11 +56,12 @@ def error_table(
     if enabled not in ("", "true", "false"):
         raise ConfigError(f"{ENABLE}={given[ENABLE]!r}: expected true or false", setting=ENABLE)
     if path is not None and (not isinstance(path, str) or not path.strip()):
-        raise ConfigError(f"error_table is {path!r}; give the path of a table, or leave it out")
+        raise ConfigError(f"{argument('error_table')} is {path!r}; give the path of a table, or leave it out")
     if path is None and enabled != "true":
         if max_bad_rows is not None:
             raise ConfigError(
-                "max_bad_rows bounds an error table; name one with error_table, or leave it out"
+                f"{argument('max_bad_rows')} bounds an error table; name one with "
+                f"{argument('error_table')}, or leave it out"
             )
         return None, dict(options)
     for name, (accepted, why) in _REFUSED.items():
@@ -71,7 +73,7 @@ def error_table(
     most = _DEFAULT_MAX if max_bad_rows is None else max_bad_rows
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
         raise ConfigError(
-            f"max_bad_rows is {max_bad_rows!r}; give a whole number, 1 or more, or leave it out"
+            f"{argument('max_bad_rows')} is {max_bad_rows!r}; give a whole number, 1 or more, or leave it out"
         )
     name = given.get(NAME) or place.rpartition("/")[2]
     own = {*given} & {ENABLE, BASE_PATH, NAME, *_REFUSED, "hoodie.errortable.validate.targetschema.enable"}

@@ -14,7 +14,6 @@
 
 from __future__ import annotations
 
-import difflib
 import enum
 import importlib
 import math
@@ -27,6 +26,7 @@ from typing import Any, Generic, TypeVar
 
 from hoodie.config.unsupported import SILENT, UNSUPPORTED, refused
 from hoodie.errors import ConfigError
+from hoodie.text import nearest
 
 #: in the order in which a name is looked for: those that every write of a table names come first
 MODULES = (
@@ -145,7 +145,8 @@ def parse_enum(cls: type[enum.Enum]) -> Callable[[str], Any]:
         try:
             return names[text.strip().upper()]
         except KeyError:
-            raise ValueError(f"expected one of {', '.join(sorted(names))}") from None
+            known = ", ".join(sorted(names))
+            raise ValueError(f"expected one of {known}{nearest(text.strip(), names)}") from None
 
     return parse
 
@@ -275,7 +276,8 @@ class Config(Mapping[Any, Any]):
                     if is_known(name):
                         idle.append(name)
                     else:
-                        problems.append(f"unknown setting {name!r}{_nearest(name)}")
+                        near = nearest(name, [*keys(), *hudi_settings()])
+                        problems.append(f"unknown setting {name!r}{near}")
                 continue
             try:
                 key.read(text)
@@ -330,8 +332,3 @@ def _text(raw: Any) -> str:
     if isinstance(raw, (list, tuple)):
         return ",".join(str(item) for item in raw)
     return str(raw)
-
-
-def _nearest(name: str) -> str:
-    near = difflib.get_close_matches(name, [*keys(), *hudi_settings()], n=1, cutoff=0.6)
-    return f", did you mean {near[0]!r}?" if near else ""

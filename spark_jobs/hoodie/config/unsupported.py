@@ -137,7 +137,7 @@ _CHANGES_SAFETY: dict[str, tuple[tuple[str, ...], str]] = {
         "the Thrift server is asked without Kerberos; leave it out",
     ),
     "hoodie.metaserver.enabled": (("false",), "the timeline is read from the table's storage"),
-    "hoodie.partition.ttl.inline": (("false",), "run `hoodie ttl` after the writes"),
+    "hoodie.partition.ttl.inline": (("false",), "run `hoodie expire-partitions` after the writes"),
     "hoodie.partition.ttl.strategy.class": ((), "name it by hoodie.partition.ttl.management.strategy.type"),
     "hoodie.precommit.validators.failure.policy": (("fail",), "what a validator refuses is not committed"),
     "hoodie.prewrite.validators": ((), f"{_OWN_CODE}; check the rows in a task before the write"),

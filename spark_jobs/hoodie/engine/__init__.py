@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hoodie.engine.task import BatchFunction
+from hoodie.engine.task import BatchFunction, Written
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,6 +154,12 @@ class Engine(ABC):
         another, and what its tasks hold, each `task_memory`. The rest goes to files in the folder, "" for
         the system's folder for temporary files; `refusal` makes the error where it can't. An engine whose
         tasks are processes elsewhere has limits of its own, and is returned as it is.
+        """
+        return self
+
+    def watched(self, written: Written) -> Engine:
+        """An engine of the same frames, whose tasks have `written` (Task). One whose tasks are processes
+        elsewhere is returned as it is.
         """
         return self
 

@@ -22,7 +22,7 @@ from hoodie.engine.files import FileFrame
 from hoodie.engine.origin import noting
 from hoodie.engine.spool import Refusal, Room, Spool
 from hoodie.engine.streams import Stream
-from hoodie.engine.task import BatchFunction, Task
+from hoodie.engine.task import BatchFunction, Task, Written
 from hoodie.errors import JobError
 
 #: rows of one batch handed to a function
@@ -76,6 +76,7 @@ class LocalEngine(Engine):
         self._attempts = itertools.count()
         self._stages = itertools.count()
         self._lock = threading.Lock()
+        self._written: Written | None = None
 
     @property
     def parallelism(self) -> int:
@@ -86,6 +87,11 @@ class LocalEngine(Engine):
         engine = copy.copy(self)
         engine._parallelism = max(1, min(self._parallelism, memory // _TASK_BYTES))
         engine._room = Room(memory // 2, folder, refusal)
+        return engine
+
+    def watched(self, written: Written) -> LocalEngine:
+        engine = copy.copy(self)
+        engine._written = written
         return engine
 
     def for_storage(self, *, local: bool) -> LocalEngine:
@@ -125,7 +131,7 @@ class LocalEngine(Engine):
                 with self._lock:
                     attempt = next(self._attempts)
                 with noting():
-                    yield from function(source(), Task(number, stage, attempt))
+                    yield from function(source(), Task(number, stage, attempt, self._written))
 
             return call
 

@@ -22,6 +22,8 @@ from hoodie.mask import masked
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: how the texts of Spark's masters begin
+_MASTERS = re.compile(r"local(\[.+\])?$|local-cluster\[|yarn$|(spark|k8s|mesos)://.")
 #: set where neither spark-submit nor spark-defaults.conf nor the session's maker says something
 SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
 
@@ -33,8 +35,13 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] | None 
     """A Spark session, stopped at the end: the one spark-submit describes, or one for `master`.
 
     Settings without a value get SESSION_DEFAULTS. With `master` other than `local[...]` executors are sent
-    this package; spark-submit does that by --py-files.
+    this package; spark-submit does that by --py-files. Raises ConfigError for a text that is no master.
     """
+    if master and not _MASTERS.match(master):
+        raise ConfigError(
+            f"{master!r} is no Spark master; use local[2], spark://HOST:7077, yarn or k8s://https://HOST:PORT",
+            master=master,
+        )
     # pyspark 4.2 beside pandas 3: it is given Arrow, never pandas
     warnings.filterwarnings("ignore", _PANDAS, FutureWarning)
     from pyspark.sql import SparkSession

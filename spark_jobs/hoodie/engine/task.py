@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+Written = Callable[[int, int], None]
+
+
 @dataclass(frozen=True)
 class Task:
     """One attempt at a task. `token` is unique to it, so that the names of files that it writes are, too."""
@@ -17,6 +20,8 @@ class Task:
     partition: int
     stage: int
     attempt: int
+    #: is called with the files and the rows that the task has written since the last call; None: nobody asks
+    written: Written | None = None
 
     @property
     def token(self) -> str:

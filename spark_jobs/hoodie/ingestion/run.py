@@ -47,7 +47,7 @@ from hoodie.source.target import target_schema
 from hoodie.storage.settings import options_of
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.settings import WAIT_MS
-from hoodie.text import plural
+from hoodie.text import argument, plural
 from hoodie.timeline.tokens import FINGERPRINT_KEY, RUN_KEY, TOKEN_KEY, TokenCommit
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from hoodie.write.settings import TABLE_NAME
@@ -255,7 +255,8 @@ def _beginning(request: IngestRequest, found: Known) -> tuple[Checkpoint | None,
     commit = found.hudi.instant.time if found.hudi.instant is not None else ""
     return Checkpoint.after(name, found.hudi.until), [
         f"the source goes on from Apache Hudi's checkpoint {found.hudi.until} of the commit {commit}; "
-        "if that is of another source, roll back and give start_after, after which files are new (0: all)"
+        f"if that is of another source, roll back and give {argument('start_after')}, after which files are "
+        "new (0: all)"
     ]
 
 

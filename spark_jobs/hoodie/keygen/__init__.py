@@ -21,6 +21,7 @@ from hoodie.keygen.settings import (
     PARTITIONPATH_FIELD,
     RECORDKEY_FIELD,
 )
+from hoodie.text import argument
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,8 +119,9 @@ def key_generator(config: Config, schema: pa.Schema) -> KeyGenerator:
         KEYGENERATOR_TYPE.name, _by_fields(config)
     )
     if not config[RECORDKEY_FIELD]:
+        how = argument("set", "give --key, or set")
         raise ConfigError(
-            f"no record key: set {RECORDKEY_FIELD.name} to the column (or columns) that identify a record.",
+            f"no record key: {how} {RECORDKEY_FIELD.name} to the column (or columns) that identify a record.",
             setting=RECORDKEY_FIELD.name,
         )
     return make(config=config, schema=schema)

@@ -32,6 +32,7 @@ from hoodie.lock.settings import (
     ZK_SESSION_MS,
     ZK_URL,
 )
+from hoodie.text import install
 
 if TYPE_CHECKING:
     from hoodie.table.handle import Table
@@ -223,8 +224,8 @@ def _library() -> Any:
         import kazoo.handlers.threading
     except ImportError as error:
         raise ConfigError(
-            f"{PROVIDER.name}=zookeeper needs the package kazoo, which is not here ({error}); install "
-            "airflow-hoodie[zookeeper] where the driver runs",
+            f"{PROVIDER.name}=zookeeper needs the package kazoo, which is not here ({error}): "
+            f"{install('zookeeper')} where the driver runs",
             value="zookeeper",
         ) from None
     return kazoo

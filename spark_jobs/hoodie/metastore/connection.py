@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from hoodie.errors import ConfigError
+from hoodie.text import install
 
 DEFINITIONS = """
 enum LockState { ACQUIRED = 1, WAITING = 2, ABORT = 3, NOT_ACQUIRED = 4 }
@@ -355,8 +356,8 @@ def _library(wanted: str) -> Any:
         import thriftpy2.transport
     except ImportError as error:
         raise ConfigError(
-            f"{wanted} needs the package thriftpy2, which is not here ({error}); "
-            "install airflow-hoodie[hive-metastore] where the driver runs",
+            f"{wanted} needs the package thriftpy2, which is not here ({error}): "
+            f"{install('hive-metastore')} where the driver runs",
             value="hivemetastore",
         ) from None
     return thriftpy2

@@ -153,7 +153,7 @@ def answered(
 
     def batches() -> Iterator[pa.RecordBatch]:
         with kept:
-            yield pa.RecordBatch.from_pylist([], schema=target)  # begun, so that what is never read ends, too
+            yield pa.RecordBatch.from_pylist([])  # begun, so that what is never read ends, too
             try:
                 for batch in answer:
                     yield pa.RecordBatch.from_arrays(_cast(batch, target), schema=target)

@@ -89,7 +89,7 @@ def _duckdb(storage: Storage, views: Mapping[str, TableView], spill_path: str) -
     try:
         import duckdb
     except ImportError:
-        raise ConfigError("SQL on the local engine needs duckdb; install airflow-hoodie[local]") from None
+        raise ConfigError("SQL on the local engine needs duckdb: pip install duckdb") from None
 
     def ask(text: str) -> list[tuple[Any, ...]]:
         try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from hoodie.errors import ConfigError
+from hoodie.text import argument, nearest
 from hoodie.timeline.instant import BOOTSTRAPS
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
@@ -59,9 +60,9 @@ class Query:
         _refuse(kind, QueryType.INCREMENTAL, begin=begin, end=end)
         _refuse(kind, QueryType.TIME_TRAVEL, as_of=as_of)
         if kind is QueryType.INCREMENTAL and begin is None:
-            raise ConfigError(f"an incremental query needs begin: an instant, or {EARLIEST!r}")
+            raise ConfigError(f"an incremental query needs {argument('begin')}: an instant, or {EARLIEST!r}")
         if kind is QueryType.TIME_TRAVEL and as_of is None:
-            raise ConfigError(f"a time travel query needs as_of: {_FORMS}")
+            raise ConfigError(f"a time travel query needs {argument('as_of')}: {_FORMS}")
         made = cls(
             kind,
             None if begin is None else NO_TIME if str(begin) in _BEGINNINGS else point("begin", begin, "000"),
@@ -69,7 +70,11 @@ class Query:
             None if as_of is None else point("as_of", as_of, "999"),
         )
         if made.begin is not None and made.end is not None and REQUESTED.after(made.begin, made.end):
-            raise ConfigError(f"begin {begin} is later than end {end}", begin=str(begin), end=str(end))
+            raise ConfigError(
+                f"{argument('begin')} {begin} is later than {argument('end')} {end}",
+                begin=str(begin),
+                end=str(end),
+            )
         return made
 
 
@@ -113,7 +118,9 @@ def point(name: str, text: str, millis: str) -> InstantTime:
     try:
         datetime.strptime(digits[:14], "%Y%m%d%H%M%S")
     except ValueError:
-        raise ConfigError(f"{name} {text!r} is no point in time; write {_FORMS}", **{name: given}) from None
+        raise ConfigError(
+            f"{argument(name)} {text!r} is no point in time; write {_FORMS}", **{name: given}
+        ) from None
     return InstantTime(digits)
 
 
@@ -137,11 +144,12 @@ def _type(query: str | None, begin: str | None, end: str | None, as_of: str | No
         return QueryType(str(query).strip().lower().replace("-", "_"))
     except ValueError:
         known = ", ".join(kind.value for kind in QueryType)
-        raise ConfigError(f"unknown query {query!r}; use one of {known}", query=str(query)) from None
+        near = nearest(str(query), (kind.value for kind in QueryType))
+        raise ConfigError(f"unknown query {query!r}; use one of {known}{near}", query=str(query)) from None
 
 
 def _refuse(kind: QueryType, only: QueryType, **options: str | None) -> None:
-    given = [name for name, value in options.items() if value is not None]
+    given = [argument(name) for name, value in options.items() if value is not None]
     if given and kind is not only:
         raise ConfigError(
             f"{' and '.join(given)} {'belong' if len(given) > 1 else 'belongs'} to a query of type "

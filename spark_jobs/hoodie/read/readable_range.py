@@ -21,6 +21,7 @@ from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.storage import FileInfo, Storage
 from hoodie.table.handle import Table
 from hoodie.table.slicing import LAYOUT_ONE, Slicing, slicing_of
+from hoodie.text import argument
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, WriteStat
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
@@ -93,7 +94,7 @@ class FileHistory:
             missing = need.missing(partition, file_id, self.time, found[partition])
             if missing:
                 raise gone(
-                    f"{self.name} {self.time} is before what the cleaner kept: {missing} is gone",
+                    f"{argument(self.name)} {self.time} is before what the cleaner kept: {missing} is gone",
                     **{self.name: self.time},
                 )
 
@@ -240,8 +241,8 @@ def file_history(
         return past
     if REQUESTED.before(time, commits[0]):
         raise StateUnavailable(
-            f"{name} {time} is before the table's active timeline, which begins with commit {commits[0]}; "
-            "ask for that time or a later one",
+            f"{argument(name)} {time} is before the table's active timeline, which begins with commit "
+            f"{commits[0]}; ask for that time or a later one",
             **{name: time, "earliest": commits[0]},
         )
     commit = [at for at in commits if REQUESTED.until(at, time)][-1]
@@ -263,7 +264,7 @@ def file_history(
         kept = REQUESTED.last(_readable_since(timeline, storage, plans))
         if kept is not None and REQUESTED.before(time, kept):
             raise gone(
-                f"{name} {time} is before what the cleaner kept: files are complete from {kept} on",
+                f"{argument(name)} {time} is before what the cleaner kept: files are complete from {kept} on",
                 **{name: time, "earliest": kept},
             )
     needs = needs_as_of(timeline, storage, time, groups, by_completion)

@@ -271,7 +271,8 @@ def describe(tables: Mapping[str, str], options: Options, bounded: Bounded) -> l
         except HoodieError as error:
             problem = error.to_dict()
         except OSError as error:
-            problem = {"code": "storage", "message": f"{error.filename or base_path}: {error.strerror}"}
+            text = f"{error.filename or base_path}: {error.strerror or error}"
+            problem = {"code": "storage", "message": text}
         except Exception as error:  # noqa: BLE001  one table must not hide the others
             problem = {"code": "internal", "message": f"{base_path}: {type(error).__name__}: {error}"}
         return {"name": name, "base_path": base_path, "error": problem}

@@ -24,7 +24,7 @@ def _row(service: Service) -> tuple[str, ...]:
     asked = [name for name, item in own.items() if not is_positional(item)]
     flags = "".join(f" `--{name.replace('_', '-')}`" for name in asked)
     return (
-        f"`hoodie {service.name}{given}`{flags}",
+        f"`hoodie {service.command or service.name}{given}`{flags}",
         service.doc,
         f"`{service.function}`" if service.function else "",
         f"`{service.operator}`" if service.operator else "",

@@ -52,10 +52,10 @@ class Turn:
 class Service:
     """One service of a table.
 
-    name: of its job and its command. doc: what it does, in one line. request: the class of its requests. run:
-    carries a request out. text: formats a result's dict for people. turn: its turn in the planner, None where
-    the planner leaves it out. function, operator: its names in the Python API and in Airflow. public: False
-    for a service without a job and a command, which only the planner runs.
+    name: of its job. command: of its command, "" for the same name. doc: what it does, in one line. request:
+    the class of its requests. run: carries a request out. text: formats a result's dict for people. turn: its
+    turn in the planner, None where the planner leaves it out. function, operator: its names in the Python API
+    and in Airflow. public: False for a service without a job and a command, which only the planner runs.
     """
 
     name: str
@@ -66,6 +66,7 @@ class Service:
     turn: Turn | None = None
     function: str = ""
     operator: str = ""
+    command: str = ""
     public: bool = True
 
     @property

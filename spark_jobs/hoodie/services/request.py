@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from hoodie.errors import ConfigError
 from hoodie.progress import ProgressCallback, silent
+from hoodie.text import argument, nearest
 
 if TYPE_CHECKING:
     from hoodie.engine import Engine
@@ -111,8 +112,8 @@ class RewriteRequest(PlannedRequest):
         super().__post_init__()
         if self.instant and self.mode != "execute":
             raise ConfigError(
-                f"instant {self.instant} is for mode execute, which runs that plan only; leave it out for "
-                f"{self.mode}",
+                f"{argument('instant')} {self.instant} is for {argument('mode')} execute, which runs that "
+                f"plan only; leave it out for {self.mode}",
                 instant=self.instant,
             )
 
@@ -126,9 +127,10 @@ def _check(name: str, item: Field[Any], value: Any) -> None:
         return
     if choices := choices_of(item):
         if value not in choices:
-            raise ConfigError(f"{name} is {value!r}; use one of {', '.join(choices)}", **{name: str(value)})
+            known = f"{', '.join(choices)}{nearest(str(value), choices)}"
+            raise ConfigError(f"{argument(name)} is {value!r}; use one of {known}", **{name: str(value)})
     elif item.default is False:
         if not isinstance(value, bool):
-            raise ConfigError(f"{name} is {value!r}; give true or false", **{name: str(value)})
+            raise ConfigError(f"{argument(name)} is {value!r}; give true or false", **{name: str(value)})
     elif not isinstance(value, str):
-        raise ConfigError(f"{name} is {value!r}; give a text", **{name: str(value)})
+        raise ConfigError(f"{argument(name)} is {value!r}; give a text", **{name: str(value)})

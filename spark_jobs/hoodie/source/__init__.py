@@ -276,6 +276,12 @@ def _found(storage: Storage, place: str) -> Iterator[tuple[str, SourceFile]]:
             if is_data_file(file, place):
                 yield file.folder, SourceFile(file.path, file.size)
         return
+    if os.path.exists(place) and not os.path.isfile(place) and not os.path.isdir(place):
+        raise InputError(
+            f"the source {place} is a device or a pipe; write its rows to a file, and give a file, a folder "
+            "or a glob",
+            source=place,
+        )
     matches = [place] if os.path.exists(place) else sorted(glob.glob(place, recursive=True))
     for match in matches:
         folder = match if os.path.isdir(match) else ""

@@ -74,7 +74,7 @@ class BadRows:
         return InputError(
             f"more than {self.limit} rows of the source are bad; the first: {first['error']} "
             f"({first['file'] or 'file not known'}{place}). Mend the files or the settings, or raise "
-            "max_bad_rows; nothing was written",
+            "max_bad_rows (--max-bad-rows); nothing was written",
             file=first["file"],
         )
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 import importlib.util
 
 from hoodie.errors import ConfigError
+from hoodie.text import install
 
 if importlib.util.find_spec("pyspark") is None:
-    raise ConfigError(
-        "hoodie.spark needs pyspark 4.0 or later, which is not here; install airflow-hoodie[spark]"
-    )
+    raise ConfigError("hoodie.spark needs pyspark 4.0 or later, which is not here: " + install("spark"))
 if importlib.util.find_spec("pyspark.sql.datasource") is None:
     from importlib.metadata import version
 

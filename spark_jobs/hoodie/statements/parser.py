@@ -17,6 +17,7 @@ from sqlglot.parsers.spark import SparkParser
 
 from hoodie.errors import ConfigError
 from hoodie.statements.words import STATEMENTS
+from hoodie.text import argument
 
 DIALECT = "spark"
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
@@ -250,7 +251,7 @@ def _literal(name: str, value: exp.Expr) -> Any:
 
 def _target(kind: str, tree: exp.Expr, *more: str) -> Named:
     if not isinstance(tree, exp.Table) or not isinstance(tree.this, exp.Identifier):
-        raise ConfigError(f"{kind} names no table; give one of tables=")
+        raise ConfigError(f"{kind} names no table; give one of {argument('tables=', '--table')}")
     _only(kind, tree, "this", "alias", *more)
     return Named(table=tree.name, alias=tree.alias_or_name)
 

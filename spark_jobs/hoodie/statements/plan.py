@@ -23,6 +23,7 @@ from hoodie.source.ddl import ddl
 from hoodie.statements.parser import ASSIGNED, DIALECT, OWN, Assignments, Delete, Insert, Named, Update
 from hoodie.statements.words import MARK
 from hoodie.table.table_schema import TableSchema
+from hoodie.text import argument
 from hoodie.write.operation import Operation
 from hoodie.write.table_options import merged, written_by
 
@@ -64,8 +65,7 @@ def target_of(name: str, asked: SqlTable) -> Target:
     if asked.query.type is not QueryType.SNAPSHOT:
         raise ConfigError(
             f"table {name} is read as {asked.query.type.value}; a statement changes the table as it is "
-            "now: leave "
-            "query, begin, end and as_of out",
+            f"now: leave {', '.join(map(argument, ('query', 'begin', 'end')))} and {argument('as_of')} out",
             table=name,
         )
     table = asked.open()

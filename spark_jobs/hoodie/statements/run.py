@@ -17,6 +17,7 @@ from hoodie.progress import ProgressCallback, silent
 from hoodie.read.duckdb_sql import TableDataset
 from hoodie.read.sql_tables import SqlTable
 from hoodie.statements.words import MARK, is_of_index, named, relations, table_named
+from hoodie.text import install
 from hoodie.write.operation import Derived, Operation, WriteRequest, WriteResult
 from hoodie.write.settings import INSERT_INTO
 
@@ -198,6 +199,6 @@ def _library() -> None:
         import sqlglot  # noqa: F401
     except ImportError as error:
         raise ConfigError(
-            f"statements that change a table need the package sqlglot, which is not here ({error}); install "
-            "airflow-hoodie[sql]"
+            f"statements that change a table need the package sqlglot, which is not here ({error}): "
+            + install("sql")
         ) from None

@@ -17,6 +17,7 @@ from hoodie.errors import ConfigError
 from hoodie.read.sql_tables import SqlTable, check_names, sql_tables
 from hoodie.source import Source
 from hoodie.table.handle import TableRef
+from hoodie.text import argument
 
 _ABOUT_INDEXES = "CREATE, DROP and REFRESH INDEX, SHOW INDEXES"
 #: before what a statement says of rows that it can't write
@@ -70,7 +71,8 @@ def table_named(name: str, tables: Mapping[str, SqlTable], rows: Mapping[str, An
     found = next((known for known in tables if known.lower() == name.lower()), None)
     if found is None:
         are_rows = name.lower() in (known.lower() for known in rows)
-        what = "rows, not a Hudi table" if are_rows else f"not among tables= ({', '.join([*tables, *rows])})"
+        others = f"{argument('tables=', '--table')} ({', '.join([*tables, *rows])})"
+        what = "rows, not a Hudi table" if are_rows else f"not among {others}"
         raise ConfigError(
             f"{name} is {what}; give the path of the table that the statement changes", table=name
         )

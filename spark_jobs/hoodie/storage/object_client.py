@@ -26,6 +26,7 @@ from hoodie.errors import AlreadyExists, ConfigError, StorageError, TableError
 from hoodie.mask import Mask
 from hoodie.storage.failure import BeyondEnd, failure
 from hoodie.storage.settings import REQUEST_TIMEOUT_MS, RETRY_TIMEOUT_MS
+from hoodie.text import install
 
 
 class Changed(StorageError):
@@ -353,7 +354,7 @@ def _library(bucket: Bucket) -> Any:
     except ImportError as error:
         raise ConfigError(
             f"{bucket.root} lies on an object store, for which the package obstore is needed, which is not "
-            f"here ({error}); install airflow-hoodie[{bucket.extra}] where the driver and the executors run",
+            f"here ({error}): {install(bucket.extra)} where the driver and the executors run",
             path=bucket.root,
         ) from None
     process = os.getpid()

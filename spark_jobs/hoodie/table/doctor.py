@@ -36,6 +36,7 @@ from hoodie.table.checkup import (
     some,
 )
 from hoodie.table.handle import Table, TableRef
+from hoodie.text import install
 from hoodie.timeline.clock import instant_millis
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.time import InstantTime
@@ -234,7 +235,7 @@ def _contents(table: Examination) -> Iterator[Finding]:
         from hoodie.table.contents import OLD, check_contents
     except ImportError as error:
         text = f"files are not opened: {error.name} is not installed here"
-        yield Finding("contents", NOTE, text, "pip install 'airflow-hoodie[local]'")
+        yield Finding("contents", NOTE, text, install("local"))
         return
     done = check_contents(table.table)
     for weight, text in done.findings[:_LISTED]:

@@ -170,7 +170,7 @@ def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
     kind = "org.apache.hudi.table.action.ttl.strategy.KeepByTimeStrategy"
     with pytest.raises(ConfigError, match="name it by hoodie"):
         hoodie.expire_partitions(path, options={**OLD, "hoodie.partition.ttl.strategy.class": kind})
-    with pytest.raises(ConfigError, match="run `hoodie ttl` after the writes"):
+    with pytest.raises(ConfigError, match="run `hoodie expire-partitions` after the writes"):
         hoodie.expire_partitions(path, options={**OLD, "hoodie.partition.ttl.inline": "true"})
     result = hoodie.expire_partitions(path, options=OLD)
     assert (result.status, result.reason) == ("skipped", "the table has no partitions")

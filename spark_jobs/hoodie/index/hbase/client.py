@@ -28,6 +28,7 @@ from hoodie.index.settings import (
     HBASE_TRANSPORT,
     INDEX_TYPE,
 )
+from hoodie.text import install
 
 #: the column family of Apache Hudi's index
 FAMILY = b"_s"
@@ -249,8 +250,8 @@ def _library() -> Any:
         import happybase
     except ImportError as error:
         raise ConfigError(
-            f"{INDEX_TYPE.name}=HBASE needs the package happybase, which is not here ({error}); install "
-            "airflow-hoodie[hbase] where the driver and the executors run",
+            f"{INDEX_TYPE.name}=HBASE needs the package happybase, which is not here ({error}): "
+            f"{install('hbase')} where the driver and the executors run",
             value="HBASE",
         ) from None
     return happybase

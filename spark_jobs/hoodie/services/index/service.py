@@ -9,7 +9,7 @@ from hoodie.errors import ConfigError
 from hoodie.services.registry import Lazy, Service
 from hoodie.services.request import Request, asked
 from hoodie.services.text import nothing, remarks
-from hoodie.text import plural, size
+from hoodie.text import argument, plural, size
 
 MODES = ("show", "create", "schedule", "execute", "drop", "rebuild")
 SHOW, CREATE, SCHEDULE, EXECUTE, DROP, REBUILD = MODES
@@ -56,9 +56,10 @@ class IndexRequest(Request):
         super().__post_init__()
         given = [name for name in ("column", "using", "expression") if getattr(self, name)]
         if given and (self.mode != CREATE or not self.column):
+            named = ", ".join(map(argument, given))
             raise ConfigError(
-                f"{', '.join(given)} {'is' if len(given) == 1 else 'are'} for mode create of an index of one "
-                "column; leave it out, or give column, too",
+                f"{named} {'is' if len(given) == 1 else 'are'} for mode create of an index of one "
+                f"column; leave it out, or give {argument('column')}, too",
                 mode=self.mode,
             )
 

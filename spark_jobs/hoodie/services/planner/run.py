@@ -20,6 +20,7 @@ from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable, check_retention
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
+from hoodie.text import nearest
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import WRITE_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.time import InstantTime
@@ -190,8 +191,9 @@ def chosen(only: Collection[str] | None) -> dict[str, PlannerEntry]:
         if not all(isinstance(name, str) for name in only):
             raise ConfigError(f"services are {only!r}; pass a list of names, some of {names}")
         if unknown := sorted(set(only) - set(known)):
+            near = nearest(unknown[0], known)
             raise ConfigError(
-                f"there is no service {', '.join(unknown)}; use {names}", services=", ".join(unknown)
+                f"there is no service {', '.join(unknown)}; use {names}{near}", services=", ".join(unknown)
             )
         if not only:
             raise ConfigError(f"no service is named; use {names}, or leave the names out for all")

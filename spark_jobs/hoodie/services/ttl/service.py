@@ -35,4 +35,5 @@ SERVICE = Service(
     text=ttl_text,
     function="expire_partitions",
     operator="PartitionTTLOperator",
+    command="expire-partitions",
 )

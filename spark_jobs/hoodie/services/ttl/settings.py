@@ -15,7 +15,7 @@ class Strategy(enum.Enum):
 DAYS = int_key(
     "hoodie.partition.ttl.strategy.days.retain",
     -1,
-    "Days that a partition lives; `hoodie ttl` without it is an error.",
+    "Days that a partition lives; `hoodie expire-partitions` without it is an error.",
     group="ttl",
 )
 STRATEGY = enum_key(

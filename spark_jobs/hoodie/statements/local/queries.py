@@ -30,6 +30,7 @@ from hoodie.statements.local.types import (
     refused,
 )
 from hoodie.statements.parser import DIALECT
+from hoodie.text import argument
 
 #: what the page says of queries
 FORMS = (
@@ -296,7 +297,8 @@ class _Queries:
             return self._named(_renamed(known, alias), node.alias_or_name)
         schema = self._schemas.get(node.name.lower())
         if schema is None:
-            raise ConfigError(f"{node.name} is not among tables=; name each table of the text there")
+            given = argument("tables=", "--table")
+            raise ConfigError(f"{node.name} is not among {given}; name each table of the text there")
         place = f"r{next(self._numbers)}"
         columns = tuple(_stored(place, item) for item in schema)
         made = _renamed(Answer(text="", names=tuple(schema.names), columns=columns), alias)

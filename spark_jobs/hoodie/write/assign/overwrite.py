@@ -21,6 +21,7 @@ from hoodie.table.listing import FileListing
 from hoodie.table.partition import is_matched
 from hoodie.table.pending import BusyGroups
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
+from hoodie.text import argument
 from hoodie.write.assign.workload import WorkloadProfile
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.settings import OVERWRITE_MODE, PARTITIONS_TO_DELETE, STATIC_PARTITIONS, OverwriteMode
@@ -176,7 +177,7 @@ def _unknown(absent: Sequence[str], there: Slices) -> InputError:
     hint = f"the nearest are {', '.join(dict.fromkeys(near))}" if near else f"{len(there)} others have rows"
     shown = ", ".join(map(repr, absent[:_SHOWN])) + (", …" if len(absent) > _SHOWN else "")
     return InputError(
-        f"no partition {shown} with rows in the table; {hint}. Correct the name, or pass missing_ok to go on "
-        "without it. Nothing was deleted",
+        f"no partition {shown} with rows in the table; {hint}. Correct the name, or pass "
+        f"{argument('missing_ok')} to go on without it. Nothing was deleted",
         partitions=", ".join(absent),
     )

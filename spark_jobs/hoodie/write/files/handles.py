@@ -102,6 +102,7 @@ class OutputFile:
         self._writer = BaseFileWriter(sink, context.file_schema, context.avro_schema, context.files)
         self._instant = instant
         self._task = task.partition
+        self._written = task.written
         self._first_number = first_number
         self._changes: ChangeLog | None = None
         if changes is not None:
@@ -161,6 +162,8 @@ class OutputFile:
     def close(self, deletes_keys: bool = False) -> WriteStat:
         """`deletes_keys`: the operation is a delete."""
         size = self._writer.close(self.summary)
+        if self._written is not None:
+            self._written(1, 0)
         counts = self.counts
         return WriteStat(
             file_id=self.file_id,
@@ -199,7 +202,10 @@ class OutputFile:
         return sequence_numbers(self._instant, self._task, self._first_number + self.rows, count)
 
     def _write(self, columns: list[Any]) -> None:
-        self._writer.write(pa.Table.from_arrays(columns, schema=self._writer.schema))
+        rows = pa.Table.from_arrays(columns, schema=self._writer.schema)
+        self._writer.write(rows)
+        if self._written is not None:
+            self._written(0, rows.num_rows)
 
 
 @dataclass
@@ -303,6 +309,8 @@ class Handles:
         work.delete(gone)
         self.rows += work.written
         stats = logs.close()
+        if self.task.written is not None:
+            self.task.written(1, work.written)
         inserts = (
             filtered(part.rows, verdict.inserts) for part, verdict in zip(parts, verdicts, strict=True)
         )

@@ -11,7 +11,7 @@ import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from hoodie.engine.origin import noting
 from hoodie.engine.task import BatchFunction, Task, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
 from hoodie.index import PlacingIndex
-from hoodie.progress import ProgressCallback
+from hoodie.progress import ProgressCallback, ProgressMeter
 from hoodie.table.handle import Table
 from hoodie.timeline.commit import WriteStat, stats_by_partition
 from hoodie.timeline.store import check_size
@@ -227,8 +227,11 @@ class WriteInput(ABC):
 
         Raises JobError where other rows arrive than were counted, as a source has changed between the passes.
         """
+        watched: WriteInput = self
+        if isinstance(progress, ProgressMeter):
+            watched = replace(self, engine=self.engine.watched(progress.advance))
         with self._batches():
-            found = answers(self.engine, self._tasks(instant, progress))
+            found = answers(self.engine, watched._tasks(instant, progress))
         received = sum(answer["rows"] for answer in found)
         self.profile.missing += sum(answer["missing"] for answer in found)
         if not 0 <= received - self.profile.rows <= self.profile.copies:
@@ -239,6 +242,11 @@ class WriteInput(ABC):
                 received=received,
             )
         return stats_by_partition(value for answer in found for value in answer["stats"])
+
+    def _expect(self, writes: Sequence[FileGroupWrite], progress: ProgressCallback) -> None:
+        if isinstance(progress, ProgressMeter):
+            counted = all(write.base is None or write.append for write in writes)
+            progress.expect(len(writes), self.profile.rows if counted else None)
 
     def _batches(self) -> AbstractContextManager[None]:
         return self.engine.batches(blobs=True)
@@ -287,6 +295,7 @@ class _Staged(WriteInput):
         engine, assignment = self.engine, self.assignment
         check_size(instant, len(assignment.writes) * LEAST_BYTES)
         progress("write", f"instant {instant}: {len(assignment.writes)} file groups")
+        self._expect(assignment.writes, progress)
         placed = self._placed(assignment)
         shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "write")
         task = WriteFileGroups(self.plan.context, instant, assignment.writes)
@@ -347,6 +356,7 @@ class _InFiles(_Streamed):
         progress(
             "write", f"instant {instant}: {len(task.writes)} file groups, straight from the source files"
         )
+        self._expect(task.writes, progress)
         return self.engine.map_batches(self.engine.tasks(len(task.tasks)), task, BLOB_SCHEMA)
 
 
@@ -363,6 +373,7 @@ class _StreamedInsert(_Streamed):
         counted, context = self.counted, self.plan.context
         source = "DataFrame" if self.engine.files(counted.rows) is None else "files"
         progress("write", f"instant {instant}: rows {counted.way.value}, straight from the {source}")
+        self._expect((), progress)
         task = WriteRows(context, instant, frozenset(self.profile.partitions))
         return self.engine.map_batches(counted.rows, task, BLOB_SCHEMA)
 
