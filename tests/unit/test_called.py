@@ -183,7 +183,8 @@ def test_a_bug_in_what_handles_a_lost_connection_is_a_bug(table: str) -> None:
         try:
             raise ConnectionError("lost")
         except ConnectionError:
-            return {}["cached"]
+            found: dict[str, Any] = {}
+            return found["cached"]
 
     with pytest.raises(TransformError, match="KeyError") as caught:
         hoodie.write_table(ROWS, table, options=OPTIONS, transform=falls_back)

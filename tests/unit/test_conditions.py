@@ -439,7 +439,7 @@ def test_freshness_by_the_tables_own_gaps(meta: Path) -> None:
     (meta / name).write_text(metadata())
     assert look(meta, "freshness") is None
     run = "2026-01-01T00:00:00+00:00/2026-01-02T00:00:00+00:00"
-    (meta / name).write_text(metadata(**{"airflow.token": f"daily/load/-1/{run}"}))
+    (meta / name).write_text(metadata("UPSERT", (), **{"airflow.token": f"daily/load/-1/{run}"}))
     assert look(meta, "freshness")["instant"] == T1
     for days, fresh in ((2, True), (4, False)):
         old = time.time() - days * 86_400

@@ -15,8 +15,8 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 from sqlglot.parsers.spark import SparkParser
 
+from hoodie.config.statements import STATEMENTS
 from hoodie.errors import ConfigError
-from hoodie.statements.words import STATEMENTS
 from hoodie.text import argument
 
 DIALECT = "spark"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hoodie.config.key import int_key
-from hoodie.timeline.freshness import EXPECTED_KEY
 
 INTERVAL_MS = int_key(
     "hoodie.client.heartbeat.interval_in_ms",
@@ -28,7 +27,7 @@ WAIT_MS = int_key(
     group="concurrency",
 )
 EXPECTED_INTERVAL_MS = int_key(
-    EXPECTED_KEY,
+    "hoodie.write.expected.interval.ms",
     0,
     "Milliseconds that usually lie between two writes of the table, such as 86400000 for a day. Commits have "
     "it, and the table is late after three times that. 0: the data intervals of its writes say it, or the "

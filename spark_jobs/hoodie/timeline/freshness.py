@@ -60,7 +60,8 @@ class Freshness:
     ) -> Freshness:
         """`details` opens a completed commit, if it can be read; `now_ms` by the storage's clock."""
         listed = [instant for instant in timeline.commits() if not _rewrites(timeline, instant)]
-        writes, opened = [], []
+        writes: list[Instant] = []
+        opened: list[CommitDetails] = []
         for instant in reversed(listed):
             if len(writes) >= _OPENED:
                 break
