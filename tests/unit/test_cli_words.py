@@ -250,7 +250,7 @@ def test_devices_and_masters(run: Run, table: str) -> None:
             True,
         )
     code, _, err = run("timeline", "/dev/null")
-    assert (code, "/dev/null is a file; a table is a folder: check the path" in err) == (1, True)
+    assert (code, "/dev/null is no Hudi table: no .hoodie folder; check the path" in err) == (1, True)
     for master in ("foo://x:1", "local[", "http://x"):
         given = ["--engine", "spark", "--master", master]
         code, _, err = run("compact", table, *given)

@@ -283,11 +283,6 @@ def load(
             if problem:
                 problems.append(f"{path}: {problem}")
         if not problems and not storage.exists(f"{base_path}/{META_FOLDER}"):
-            info = storage.info(base_path) if storage.local else None
-            if info is not None and not info.is_dir:
-                raise TableNotFound(
-                    f"{base_path} is a file; a table is a folder: check the path", path=base_path
-                )
             raise TableNotFound(
                 f"{base_path} is no Hudi table: no .hoodie folder; check the path, or write to it first",
                 path=base_path,
