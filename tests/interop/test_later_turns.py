@@ -7,6 +7,8 @@ After each batch both tables have the same rows, whoever reads them.
 from __future__ import annotations
 
 import random
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,10 @@ import pytest
 import hoodie
 from hoodie.table.handle import Table
 from tests.support.hudi_client import HudiServer
-from tests.support.rows import difference
+from tests.support.metadata import disagreements
+from tests.support.oracle import Model
+from tests.support.rows import assert_same_rows, difference
+from tests.support.tables import SMALL_SCHEMA, Row, as_table, small_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
 
@@ -120,3 +125,113 @@ def row(chance: random.Random, number: int, key: int, least: int) -> dict[str, A
         "name": chance.choice([None, f"n{number}", "DEL"] if number else [f"n{number}"]),
         "_hoodie_is_deleted": number > 0 and chance.random() < 0.2,
     }
+
+
+COMPACTS = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+CLUSTERS = {
+    "hoodie.clustering.inline": "true",
+    "hoodie.clustering.inline.max.commits": "1",
+    "hoodie.clustering.plan.strategy.sort.columns": "id",
+    "hoodie.datasource.write.row.writer.enable": "false",
+}
+CLEANS = {"hoodie.clean.automatic": "true", "hoodie.cleaner.commits.retained": "3"}
+ARCHIVES = {
+    **CLEANS,
+    "hoodie.cleaner.commits.retained": "1",
+    "hoodie.archive.automatic": "true",
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+}
+TURNS = 50
+
+
+class Turns:
+    """A table of one type and version, which Hudi and we write in turns, beside a model of its rows."""
+
+    def __init__(self, server: HudiServer, path: str, kind: str, version: int) -> None:
+        self.server, self.path, self.kind = server, path, kind
+        self.chance = random.Random(f"fifty {kind} {version}")
+        self.model = Model(["id"], ["region"], "ts")
+        self.options = {
+            **OPTIONS,
+            ORDERING: "ts",
+            "hoodie.datasource.write.partitionpath.field": "region",
+            "hoodie.table.name": "t",
+            "hoodie.write.table.version": str(version),
+            "hoodie.datasource.write.table.type": kind,
+            "hoodie.compact.inline": "false",
+            "hoodie.archive.automatic": "false",
+            "hoodie.metadata.enable": "true",
+        }
+        self.done = Counter[str]()
+
+    def turn(self, number: int) -> None:
+        """Hudi's services are those of its writes, ours come after the write."""
+        hudi = number % 2 == 0
+        rows, operation = self.batch(number)
+        services = ["none", "none", "clean", "archive", "cluster"]
+        if self.kind == "MERGE_ON_READ":
+            services += ["compact", "compact"]
+            services += [] if hudi else ["compact logs"]
+        service = self.chance.choice(services) if number else "none"
+        table = as_table(rows, SMALL_SCHEMA)
+        if hudi:
+            more = {"clean": CLEANS, "archive": ARCHIVES, "cluster": CLUSTERS, "compact": COMPACTS}
+            options = {**self.options, **more.get(service, {})}
+            mode = "append" if number else "overwrite"
+            self.server.write(self.path, table, options, operation=operation, mode=mode)
+        else:
+            hoodie.write_table(table, self.path, operation=operation, options=self.options)
+            self.serve(service)
+        self.done[f"{'hudi' if hudi else 'ours'}: {service}"] += 1
+
+    def serve(self, service: str) -> None:
+        given: dict[str, tuple[Callable[..., Any], dict[str, str]]] = {
+            "clean": (hoodie.clean_table, CLEANS),
+            "archive": (hoodie.archive_table, ARCHIVES),
+            "cluster": (hoodie.cluster_table, CLUSTERS),
+            "compact": (hoodie.compact_table, COMPACTS),
+            "compact logs": (hoodie.log_compact_table, {"hoodie.log.compaction.blocks.threshold": "1"}),
+        }
+        if service in given:
+            call, options = given[service]
+            call(self.path, options={**self.options, **options})
+
+    def batch(self, number: int) -> tuple[list[Row], str]:
+        """Rows of the next version. Late ones and deletes are of different keys: behind a delete Hudi gives
+        the base file's row again.
+        """
+        chance = self.chance.random()
+        if number and chance < 0.15:
+            rows, operation = small_rows(self.chance.sample(range(40), 3), number), "delete"
+            self.model.delete(rows)
+        elif number and chance < 0.25:
+            region = self.chance.randrange(3)
+            rows, operation = small_rows(range(region, 60, 6), number), "insert_overwrite"
+            self.model.insert_overwrite(rows)
+        else:
+            late = chance < 0.4
+            keys = self.chance.sample(range(40, 60) if late else range(60), 8)
+            rows, operation = small_rows(keys, number, ts=1000 * number - 2500 * late), "upsert"
+            self.model.upsert(rows)
+        return rows, operation
+
+    def check(self, number: int) -> None:
+        expected = self.model.table(SMALL_SCHEMA)
+        what = f"after {number}"
+        assert_same_rows(hoodie.read_table(self.path), expected, what=f"{what}: ours")
+        found = self.server.read(self.path, metadata=number % 4 < 2)
+        assert_same_rows(found, expected, what=f"{what}: Hudi")
+        if number % 10 == 9:
+            assert disagreements(self.path) == [], number
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+def test_fifty_turns(hudi_12: HudiServer, tmp_path: Path, kind: str, version: int) -> None:
+    turns = Turns(hudi_12, str(tmp_path / "t"), kind, version)
+    for number in range(TURNS):
+        turns.turn(number)
+        turns.check(number)
+    assert {name.partition(": ")[2] for name in turns.done} >= {"clean", "archive", "cluster"}
+    assert Table.open(turns.path).properties.version == version
