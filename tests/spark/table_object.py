@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -39,7 +40,7 @@ def answer(spark: Any, path: str, files: str) -> dict[str, Any]:
         pc.field("text") == "it's",
         pc.field("text") == "t\\4",
         ~pc.field("id").isin(["0", "1", "2", None])
-        & (pc.field("m") <= pa.scalar(4).cast(pa.decimal128(9, 2))),
+        & (pc.field("m") <= pa.scalar(Decimal(4), pa.decimal128(9, 2))),
         (pc.field("at") == AT) & (pc.field("ts") > 4.5) & (pc.field("ts") < 6),
     ]
     said["conditions"] = [

@@ -13,13 +13,13 @@ from hoodie.read.query import Query
 from hoodie.source.target import target_schema
 from hoodie.storage import settings as storage_settings
 from hoodie.table.handle import TableRef
+from hoodie.table.properties import TableProperties
 from hoodie.table_api.access import session_of
 from hoodie.table_api.arguments import Columns, PointInTime, TableColumns, instant_text
 from hoodie.table_api.results import FileGroup, HistoryEntry, QueryResult, html_of, text_of
 from hoodie.table_api.services import TableServices
 from hoodie.table_api.where import where_text
 from hoodie.table_api.writes import TableWrites
-from hoodie.write.operation import Operation
 from hoodie.write.settings import TABLE_NAME, TABLE_TYPE, TABLE_VERSION
 
 if TYPE_CHECKING:
@@ -88,18 +88,19 @@ class Table(TableWrites, TableServices):
 
         made = cls(path, storage_options=storage_options, engine=engine, options=options)
         columns = TableColumns.of(keys, partition_by, ordering)
-        if (there := made._stored_properties()) is not None:
+        if made.exists():
             if not exist_ok:
                 raise AlreadyExists(
                     f"there is a table at {made.path} already; open it as hoodie.Table(path), or pass "
                     "exist_ok=True",
                     path=made.path,
                 )
-            columns.settings(made.path, there)
+            columns.settings(made.path, TableProperties(made.properties))
             return made
         said = {TABLE_TYPE.name: type, TABLE_VERSION.name: version, TABLE_NAME.name: name}
         settings = {setting: value for setting, value in said.items() if value is not None}
-        made._write(pa.schema(schema).empty_table(), Operation.INSERT, columns, options=settings)
+        rows = pa.schema(schema).empty_table()
+        made.insert(rows, keys=keys, partition_by=partition_by, ordering=ordering, options=settings)
         return made
 
     # --- what it is ---------------------------------------------------------------------------------------
