@@ -87,6 +87,31 @@ def test_one_of_another_version_than_its_table_is_not_used(
     assert_same_rows(rows, expected, meta=True)
 
 
+def test_one_that_was_taken_down_to_version_6_counts_from_its_first_commit_on(
+    later_more: Path, tmp_path: Path
+) -> None:
+    """Apache Hudi had made it when the table had a commit already; the makings have no times."""
+    table = tmp_path / "t"
+    shutil.copytree(later_more / "more/down_9to6_mor/table", table)
+    timeline = table / ".hoodie/metadata/.hoodie"
+    _, second, third, *_ = sorted(file.stem for file in timeline.glob("202*.deltacommit"))
+    _remove_before(timeline, second)
+    assert TableView.load(Table.open(str(table))).metadata_table
+    assert_same_rows(hoodie.read_table(str(table)), hoodie.read_table(str(table), **FOLDERS), meta=True)
+    for file in timeline.glob(f"{third}*"):
+        file.unlink()
+    with pytest.warns(MetadataTableIgnored, match=third):
+        rows = hoodie.read_table(str(table))
+    assert_same_rows(rows, hoodie.read_table(str(table), **FOLDERS), meta=True)
+
+
+def _remove_before(timeline: Path, instant: str) -> None:
+    """The instants of a metadata table that was made later, but for the makings."""
+    for file in timeline.glob("202*"):
+        if file.name[:17] < instant:
+            file.unlink()
+
+
 PREDICATES = [
     "ts = 1000",
     "ts > 1500",

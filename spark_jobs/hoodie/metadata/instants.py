@@ -117,12 +117,18 @@ class LayoutOneInstants:
         """What is older than the metadata table's active timeline, or than its listings of all files (its
         making and restores), counts as there: it may have the deltacommit of an older instant that was
         pending while it was made. Cleans and rollbacks are archived apart, so the oldest deltacommit tells.
-        Commits of Apache Hudi that change the schema alone have none.
+        Commits of Apache Hudi that change the schema alone have none. The makings of a metadata table that
+        Apache Hudi took down from layout two say nothing of when they were: its next deltacommit tells.
         """
         own = [item.time for item in metadata if item.completed]
         listed = (time[:_DIGITS] for time in own if time[_DIGITS:] == Own.RESTORE.value)
-        first = next((item.time for item in metadata.filter((Action.DELTACOMMIT,), completed=True)), "")
-        made = min((time[:_DIGITS] for time in own if is_making(time)), default=str(first))
+        written = [item.time for item in metadata.filter((Action.DELTACOMMIT,), completed=True)]
+        dated = [time[:_DIGITS] for time in written if not time.startswith(NEW_TABLE)]
+        makings = [time for time in own if is_making(time)]
+        if dated and any(map(_is_of_layout_two, makings)):
+            made = dated[0]
+        else:
+            made = min((time[:_DIGITS] for time in makings), default=str(next(iter(written), "")))
         floor = max([made, *listed])
         there = frozenset(own)
         done = data.after(floor, data.filter(_CHANGING, completed=True))
@@ -211,6 +217,11 @@ def is_making(time: InstantTime) -> bool:
     """Is it the time of the making of a partition."""
     suffix = time[_DIGITS:]
     return time.startswith(NEW_TABLE) or (len(suffix) == 3 and suffix >= f"{_FIRST_MAKING:03d}")
+
+
+def _is_of_layout_two(time: InstantTime) -> bool:
+    """Is it one of the first makings in layout two, where they are numbered from 0."""
+    return len(time) == _DIGITS and time.startswith(NEW_TABLE) and int(time) < _FIRST_MAKING
 
 
 def is_indexing(time: InstantTime) -> bool:
