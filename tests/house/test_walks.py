@@ -16,11 +16,11 @@ from tests.support.parsed import parsed
 #: walk -> files, functions, moves between files
 WALKS = {
     "UpsertOperator, to spark-submit": (29, 170, 140),
-    "upsert": (158, 960, 2000),
-    "commit alone": (66, 291, 402),
+    "upsert": (158, 964, 2004),
+    "commit alone": (66, 296, 409),
     "filtered snapshot": (73, 468, 1338),
     "snapshot, merge-on-read": (71, 412, 970),
-    "CDC read": (41, 209, 242),
+    "CDC read": (42, 211, 245),
     "clean, nothing due": (31, 145, 160),
     "compaction, merge-on-read": (140, 825, 2160),
 }
