@@ -69,7 +69,7 @@ def take_plain(browser: Browser, tables: dict[str, str], pictures: Path, folder:
         browser.until(LOOKED)
         tidy(browser, "document")
         both(browser, pictures / "timeline-phone.png")
-        browser.size(1080, 230)
+        browser.size(1080, 265)
         browser.open(server.url)
         browser.until("document.querySelectorAll('#overview tbody tr').length === 3")
         browser.until("!document.querySelector('#overview').ariaBusy")
