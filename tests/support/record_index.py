@@ -45,6 +45,8 @@ def indexed(path: str | Path) -> Places:
     assert metadata is not None
     assert metadata.lacks == ""
     found: Places = {}
+    if is_of_each(path) and not stored(path):  # it may have no file groups
+        return found
     for partition, slices in metadata.record_index_slices().items():
         for item in slices:
             rows = metadata.records(item, lambda reader: reader.scan(), [RECORD])

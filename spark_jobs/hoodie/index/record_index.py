@@ -22,7 +22,7 @@ from hoodie.index.settings import INDEX_TYPE, RECORD_INDEX_MOVES, SIMPLE_MOVES, 
 from hoodie.mask import masked
 from hoodie.metadata.index_definitions import index_definitions, is_of_each_partition
 from hoodie.metadata.keys import file_groups
-from hoodie.metadata.partitions.record_index import locate, locate_in
+from hoodie.metadata.partitions.record_index import LOCATIONS, locate, locate_in
 from hoodie.metadata.queries import MetadataTableIgnored, MetadataTableUnavailable, using
 from hoodie.metadata.settings import (
     METADATA_ENABLE,
@@ -174,6 +174,8 @@ class RecordLevelIndex(RecordIndex):
     def _find(self, metadata: MetadataTable, slices: Sequence[FileSlice], keys: pa.Array[Any]) -> pa.Table:
         """Raises TableError for an index of all partitions, or one that lacks a partition with files."""
         partitions = {item.partition for item in slices}
+        if not partitions:  # there may be no file groups then
+            return LOCATIONS.empty_table()
         if partitions - metadata.record_index_slices().keys():
             raise TableError("it is not one of each partition, or lacks a partition of the table")
         return locate_in(metadata, keys, partitions)

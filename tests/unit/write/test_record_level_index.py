@@ -281,3 +281,15 @@ def test_file_groups_of_a_write_that_died_stay(tmp_path: Path) -> None:
     groups = {name.name.split("_")[0] for name in folder.glob(".record-index-us-*")}
     assert len(groups) == 3
     assert misplaced(path) == []
+
+
+def test_a_table_without_rows_has_no_file_groups(tmp_path: Path) -> None:
+    """After the rollback of its first commit; the next write goes on."""
+    path = str(tmp_path / "t")
+    first = hoodie.write_table(rows_of(("a", "eu", 1)), path, options=OPTIONS)
+    hoodie.rollback_table(path, first.instant, options=ASKING)
+    assert not list((tmp_path / "t/.hoodie/metadata/record_index").glob(".record-index-*"))
+    assert [item.status for item in check_metadata_table(path, True, {})] == ["ok"]
+    result = hoodie.write_table(rows_of(("a", "eu", 2)), path, options=OPTIONS)
+    assert (result.num_inserts, result.warnings) == (1, [])
+    assert sorted(indexed(path)) == ["eu/a"]

@@ -26,7 +26,7 @@ from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import with_meta, without_meta
 from hoodie.format.names import LogFileName, join
 from hoodie.format.schema import from_avro
-from hoodie.metadata.index_definitions import index_definitions
+from hoodie.metadata.index_definitions import index_definitions, is_of_each_partition
 from hoodie.metadata.keys import column_key
 from hoodie.metadata.merging import fields_of
 from hoodie.metadata.partitions import Records
@@ -209,9 +209,15 @@ def _compare_indexes(
                 asked = _with_indexed_columns(table, metadata, config)
             for records in initial_records(table, asked, kept, files):
                 counts.add_of(metadata, records)
-            if kept.partition == Partition.RECORD_INDEX:
+            if kept.partition == Partition.RECORD_INDEX and not _has_no_groups(table, files):
                 counts.stored = _live(metadata, kept.partition)
             yield from counts.found()
+
+
+def _has_no_groups(table: Table, files: Files) -> bool:
+    """Is the record index one of each partition of a table that has none."""
+    later = table.layout.has_completion_time and not any(files.values())
+    return later and is_of_each_partition(index_definitions(table))
 
 
 def _compare_defined(
