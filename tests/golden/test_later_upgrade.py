@@ -200,6 +200,21 @@ def test_writes_go_on(older: Callable[[str], str], name: str) -> None:
         assert "files" in Table.open(path).properties.metadata_partitions
 
 
+def test_states_whose_logs_apache_hudi_took_down_are_refused(later_more: Path) -> None:
+    """Version 6 takes their log files for slices without a base file; others can be read."""
+    path = str(later_more / "more/down_9to6_mor/table")
+    first, *logged, compacted, last = [str(item.time) for item in Table.open(path).timeline.commits()]
+    for time in logged:
+        with pytest.raises(StateUnavailable, match=r"taken down to version 6, .* belongs to no base file"):
+            api.read_table(path, as_of=time)
+    now = api.read_table(path)
+    for time in (first, compacted):
+        found = api.read_table(path, as_of=time)
+        assert 0 < found.num_rows < now.num_rows
+    assert api.read_table(path, as_of=last).equals(now)
+    assert api.read_table(path, begin=logged[0]).num_rows
+
+
 def test_a_dry_run_says_what_is_done(older: Callable[[str], str]) -> None:
     path = older("mor_rollback")
     before = listing(Path(path))

@@ -31,6 +31,7 @@ from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
 #: (partition path, file id)
 Group = tuple[str, str]
+Groups = Collection[Group]
 _COMPACT = "COMPACT"
 
 
@@ -72,7 +73,8 @@ class _File:
 @dataclass(frozen=True)
 class FileHistory:
     """The files of a state. `name` is the option that asked for it, `to_be_cleaned` are names of files in
-    pending plans of the cleaner, which may be gone at any moment.
+    pending plans of the cleaner, which may be gone at any moment. `written`, in layout one: the completed
+    deltacommits; `groups`: file groups that are asked for, None for all.
     """
 
     name: str
@@ -80,6 +82,8 @@ class FileHistory:
     needs: Mapping[Group, Need] = field(default_factory=dict)
     to_be_cleaned: frozenset[str] = frozenset()
     slicing: Slicing = LAYOUT_ONE
+    written: frozenset[InstantTime] = frozenset()
+    groups: Groups | None = None
 
     @property
     def partitions(self) -> set[str]:
@@ -97,6 +101,28 @@ class FileHistory:
                     f"{argument(self.name)} {self.time} is before what the cleaner kept: {missing} is gone",
                     **{self.name: self.time},
                 )
+        for partition, groups in found.items() if self.written else ():
+            for file_id, files in groups.items():
+                if self.groups is None or (partition, file_id) in self.groups:
+                    self._check_begun(partition, files)
+
+    def _check_begun(self, partition: str, files: Sequence[_File]) -> None:
+        """StateUnavailable where log files of a deltacommit seem to be a slice of their own: Apache Hudi took
+        the table down to version 6, in which their names do not say that they belong to an earlier slice.
+        """
+        there = [
+            file
+            for file in files
+            if REQUESTED.until(file.instant, self.time) and not file.name.endswith(".cdc")
+        ]
+        last = REQUESTED.last({file.instant for file in there})
+        newest = [file for file in there if file.instant == last]
+        if last in self.written and len(newest) < len(there) and all(file.log for file in newest):
+            raise StateUnavailable(
+                f"{self.name} {self.time} is before the table was taken down to version 6, in which log file "
+                f"{join(partition, newest[0].name)} belongs to no base file. Ask for a later time",
+                **{self.name: self.time},
+            )
 
     def _files(self, items: Sequence[FileInfo]) -> dict[str, list[_File]]:
         found: dict[str, list[_File]] = {}
@@ -216,10 +242,6 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-#: (partition path, file id)
-Groups = Collection[tuple[str, str]]
-
-
 def file_history(
     table: Table,
     name: str,
@@ -245,6 +267,9 @@ def file_history(
             f"{commits[0]}; ask for that time or a later one",
             **{name: time, "earliest": commits[0]},
         )
+    if not past.slicing.of_writes and not by_completion:
+        deltas = timeline.filter([Action.DELTACOMMIT], completed=True)
+        past = replace(past, written=frozenset(item.time for item in deltas), groups=groups)
     commit = [at for at in commits if REQUESTED.until(at, time)][-1]
     savepoint = Instant(commit, Action.SAVEPOINT, State.COMPLETED)
     saved = next((item for item in timeline if item == savepoint), None)

@@ -290,7 +290,7 @@ def _seen(
     partitions, indexes = skipping.left(possibly)
     left_out = frozenset(possibly).difference(partitions)
     listed = listing.many(partitions)
-    if past is not None and past.needs:
+    if past is not None:
         with agreeing(metadata):
             past.check(listed)
     found = _slices(query, snapshot, listed.__getitem__, partitions, touched)
