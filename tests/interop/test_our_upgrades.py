@@ -6,6 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import hoodie
@@ -128,3 +130,93 @@ def _payload(kind: str) -> dict[str, Any]:
 def _savepoint(table: Table) -> str:
     timeline = table.timeline()
     return next(str(item.time) for item in timeline if item.action.value == "savepoint")
+
+
+CHAIN = (8, 9, 8, 6)
+ORDINALS = {6: "SIX", 8: "EIGHT", 9: "NINE"}
+
+
+class Chain:
+    """A table and the states that its commits left, by instant."""
+
+    def __init__(self, table: Table, hudi_12: HudiServer, hudi_015: HudiServer) -> None:
+        self.table, self.path = table, str(table.path)
+        self.hudi_12, self.hudi_015 = hudi_12, hudi_015
+        self.states: dict[str, pa.Table] = {}
+        self.number = 0
+
+    @property
+    def version(self) -> int:
+        return Opened.open(self.path).properties.version
+
+    @property
+    def server(self) -> HudiServer:
+        return self.hudi_015 if self.version == 6 else self.hudi_12
+
+    def write(self, by: str, version: int) -> None:
+        indexed = {**OFF, "hoodie.metadata.enable": "true"}
+        if by == "ours":
+            self.table.ours(
+                self.number, {**indexed, **_payload(self.table.kind)} if version == 6 else indexed
+            )
+        else:
+            server = self.hudi_015 if version == 6 else self.hudi_12
+            kept = {"hoodie.write.table.version": str(version), "hoodie.write.auto.upgrade": "false"}
+            self.table.theirs(server, self.number, indexed if version == 6 else {**indexed, **kept})
+        self.number += 1
+        newest = str(self.table.timeline().commits()[-1].time)
+        assert newest not in self.states
+        self.states[newest] = self.table.model.table(SMALL_SCHEMA)
+
+    def change(self, by: str, to: int) -> None:
+        up = to > self.version
+        if by == "ours":
+            (service_api.upgrade_table if up else service_api.downgrade_table)(self.path, str(to))
+        else:
+            with upgrading(self.hudi_12):
+                name = self.table.known_as(self.hudi_12)
+                call = "upgrade_table" if up else "downgrade_table"
+                self.hudi_12.call(call, table=name, to_version=ORDINALS[to])
+        assert self.version == to
+
+    def check(self) -> None:
+        """Rows, states of before, and what came since each of them; of some, by Apache Hudi, too."""
+        what = f"version {self.version}"
+        self.table.check(what, [self.server])
+        timeline, rows = self.table.timeline(), hoodie.read_table(self.path)
+        ends = {str(item.time): str(timeline.completion_time(item)) for item in timeline.commits()}
+        asked = {*list(self.states)[:: max(1, len(self.states) // 3)]}
+        for instant, state in self.states.items():
+            begin = instant if self.version == 6 else ends[instant]
+            later = pa.array([other for other in self.states if other > instant], pa.string())
+            since = rows.filter(pc.is_in(rows["_hoodie_commit_time"], later))
+            found = {"ours as of": hoodie.read_table(self.path, as_of=instant)}
+            changed = {"ours since": hoodie.read_table(self.path, begin=begin)}
+            if instant in asked:
+                found["Hudi as of"] = self.server.read_as_of(self.path, instant)
+                changed["Hudi since"] = self.server.read_incremental(self.path, begin=begin)
+            for name, answer in found.items():
+                assert_same_rows(answer, state, what=f"{what}: {name} {instant}")
+            for name, answer in changed.items():
+                assert_same_rows(answer, since, what=f"{what}: {name} {instant}")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("up", "down"), [("ours", "hudi"), ("hudi", "ours")])
+def test_up_by_one_and_down_by_the_other(
+    tmp_path: Path, up: str, down: str, hudi_12: HudiServer, hudi_015: HudiServer
+) -> None:
+    """From version 6 to 8, 9, 8 and 6. At each stop both write on; 0.15.0 in the end."""
+    chain = Chain(Table(tmp_path / f"{up}_{down}", "COPY_ON_WRITE"), hudi_12, hudi_015)
+    for by in ("hudi", "ours", "hudi"):
+        chain.write(by, 6)
+    before = 6
+    for to in CHAIN:
+        chain.change(up if to > before else down, to)
+        before = to
+        chain.check()
+        for by in ("hudi", "ours"):
+            chain.write(by, to)
+    chain.check()
+    chain.write("hudi", 6)
+    chain.check()
