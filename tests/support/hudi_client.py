@@ -268,6 +268,10 @@ class HudiServer:
         """Hudi deletes the file, whoever made it."""
         self.request("lock", path=str(path), call="close", expire=0)
 
+    def java_class(self, source: Path) -> None:
+        """A class that Hudi loads by its name from now on."""
+        self.request("java_class", source=source.read_text())
+
     def program(self, name: str, *arguments: Any) -> dict[str, Any]:
         """What a program of tests/spark answers in this session of Spark 3.5."""
         found: dict[str, Any] = self.request("program", program=name, arguments=arguments)

@@ -216,6 +216,22 @@ class Server:
             del self.locks[path]
         return {}
 
+    def java_class(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Compile a class, which Hudi then loads by its name as it does those of its bundle."""
+        jvm: Any = self.spark.sparkContext._jvm
+        loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(loader)
+        compiler.cook(request["source"])
+        compiled = compiler.getBytecodes()
+        folder = self.work_dir / "classes"
+        for name in compiled:
+            place = folder.joinpath(*name.split(".")).with_suffix(".class")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(compiled[name])
+        loader.addURL(jvm.java.io.File(str(folder)).toURI().toURL())
+        return {}
+
     def program(self, request: dict[str, Any]) -> dict[str, Any]:
         """Run a program of tests/spark, our library's, with the session (see tests/spark/server.py)."""
         module = importlib.import_module(f"tests.spark.{request['program']}")
@@ -367,6 +383,7 @@ def serve(server: Server, requests: TextIO, answers: TextIO) -> None:
         "buckets": server.buckets,
         "ring": server.ring,
         "lock": server.lock,
+        "java_class": server.java_class,
         "hfile": server.hfile,
         "indexes": server.indexes,
         "indexing": server.indexing,

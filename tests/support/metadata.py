@@ -20,7 +20,7 @@ from hoodie.metadata.partitions.column_ranges import ColumnRange, LogRanges
 from hoodie.metadata.partitions.column_stats import FileRanges, stats_records
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.table import MetadataTable, Partition
-from hoodie.storage.local import LocalStorage
+from hoodie.storage import storage_for
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices, merged_slices
@@ -32,7 +32,6 @@ from tests.support.secondary_index import mistaken
 
 #: of the records of a partition
 COLUMNS = {Partition.COLUMN_STATS: "ColumnStatsMetadata", Partition.BLOOM_FILTERS: "BloomFilterMetadata"}
-STORAGE = LocalStorage()
 KEPT = {"hoodie.metadata.enable": "true"}
 INDEXED = {
     **KEPT,
@@ -168,7 +167,8 @@ def _of_all_versions(value: Mapping[str, Any]) -> dict[str, Any]:
 def log_records(partition: str, name: str, base_path: str, columns: Collection[str] | None = None) -> Records:
     """Those of the statistics of a log file, by its rows."""
     ranges = LogRanges(columns)
-    with LogFileReader(STORAGE, f"{base_path}/{partition}/{name}") as log:
+    path = f"{base_path}/{partition}/{name}"
+    with LogFileReader(storage_for(path), path) as log:
         for block in log.blocks():
             if block.type in DATA_TYPES:
                 ranges.add(read_data_block(block, log.content(block)))
@@ -182,7 +182,7 @@ def _has_rows(view: TimelineView, path: str) -> bool:
     """Not of a log that only a write has written which was not completed."""
     if LogFileName.parse(path.rpartition("/")[2]) is None:
         return True
-    with LogFileReader(STORAGE, path) as log:
+    with LogFileReader(storage_for(path), path) as log:
         return any(block.instant is not None and view.shows(block.instant) for block in log.blocks())
 
 

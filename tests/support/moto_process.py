@@ -1,5 +1,6 @@
-"""Moto's server, which answers one request of DynamoDB at a time: it looks at a condition and puts the item
-in two steps, so that of two requests at once both may find the item as they want it. DynamoDB does not.
+"""Moto's server, which answers one request of DynamoDB, and one conditional write of S3, at a time: it looks
+at a condition and puts the item in two steps, so that of two requests at once both may find the item as they
+want it. DynamoDB and S3 do not.
 
     python -m tests.support.moto_process PORT
 """
@@ -15,13 +16,15 @@ from moto.moto_server import werkzeug_app
 from moto.server import main
 
 _DYNAMODB = "DynamoDB"
+_CONDITIONS = ("HTTP_IF_MATCH", "HTTP_IF_NONE_MATCH")
 
 
 class OneAtATime(werkzeug_app.DomainDispatcherApplication):
     _turn = threading.Lock()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        if not environ.get("HTTP_X_AMZ_TARGET", "").startswith(_DYNAMODB):
+        writes = environ["REQUEST_METHOD"] == "PUT" and any(name in environ for name in _CONDITIONS)
+        if not writes and not environ.get("HTTP_X_AMZ_TARGET", "").startswith(_DYNAMODB):
             return super().__call__(environ, start_response)  # type: ignore[no-any-return]
         with self._turn:
             return list(super().__call__(environ, start_response))
