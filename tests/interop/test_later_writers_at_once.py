@@ -191,7 +191,7 @@ def bucket(hudi_s3: HudiServer, tmp_path: Path) -> Iterator[str]:
 @pytest.mark.parametrize(("version", "kind"), [(8, COW), (9, MOR)])
 def test_with_the_storage_based_lock(bucket: str, hudi_s3: HudiServer, version: int, kind: str) -> None:
     race = Race(path=f"{bucket}/t", server=hudi_s3, options=options_of(version, kind, STORAGE))
-    race.run(rounds=8)
+    race.run(rounds=4)
     race.check()
     held = json.loads(storage_for(f"{bucket}/t").read(f"{bucket}/t/.hoodie/.locks/table_lock.json"))
     assert held["expired"] is True
