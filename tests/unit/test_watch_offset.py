@@ -181,7 +181,7 @@ def test_services_are_dealt_with_and_told_only_on_demand(tmp_path: Path) -> None
     reader = TableReader(str(tmp_path))
     rows = new_commits(reader, reader.poll(), WatchOffset(), CommitFilter())
     assert set(rows.instants) == set("1234")
-    assert {event["operation"] for event in rows.events} == {"UPSERT", "INSERT_OVERWRITE"}
+    assert {event["operation"] for event in rows.events} == {"upsert", "insert_overwrite"}
     everything = new_commits(reader, reader.poll(), WatchOffset(), ALL)
     assert len(everything.events) == 4
 
