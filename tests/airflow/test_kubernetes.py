@@ -78,7 +78,7 @@ class ApiServer:
     broken: int = 0
     forbidden: str = ""
     accepted: Callable[[], Any] = lambda: None
-    #: after each answer
+    #: after the answer to each request that comes from now on
     answered: Callable[[], Any] = lambda: None
 
     @property
@@ -149,11 +149,11 @@ class ApiServer:
 def handler(server: ApiServer) -> type[Answering]:
     class Handler(Answering):
         def do_GET(self) -> None:
-            body = self.body()
+            body, answered = self.body(), server.answered
             authorization = self.headers["Authorization"] or ""
             status, value = server.answer(self.command, self.path, authorization, body)
             self.answer(status, value)
-            server.answered()
+            answered()
 
         do_DELETE = do_PATCH = do_GET
 
