@@ -112,8 +112,17 @@ def _hudi(version: str, index: str, suffix: str = "", **more: str) -> Contestant
         PEERS_VENV,
         table=f"hudi-{version}{own}",
         options=options,
-        jars=(f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}",),
+        jars=_bundle(version),
     )
+
+
+def _hudi_later(name: str, **options: str) -> Contestant:
+    """Apache Hudi 1.2.0 with table version 9, its own."""
+    return Contestant(name, "hudi", PEERS_VENV, table=name, options=_named(options), jars=_bundle("1.2.0"))
+
+
+def _bundle(version: str) -> tuple[str, ...]:
+    return (f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}",)
 
 
 #: indexes of the metadata table
@@ -164,21 +173,8 @@ _ALL = (
     _hudi("0.15.0", "simple", "-indexed", **_INDEXES),
     _hudi("0.15.0", "record_index", "-record-index", **_RECORDS),
     _hudi("0.15.0", "bloom", "-metadata-bloom", **_FILTERS),
-    Contestant(
-        "hudi-1.2.0-later",
-        "hudi",
-        PEERS_VENV,
-        table="hudi-1.2.0-later",
-        options=_named(_LATER),
-        jars=("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",),
-    ),
-    Contestant(
-        "hudi-1.2.0-9",
-        "hudi",
-        PEERS_VENV,
-        table="hudi-1.2.0-9",
-        jars=("org.apache.hudi:hudi-spark3.5-bundle_2.12:1.2.0",),
-    ),
+    _hudi_later("hudi-1.2.0-later", **_LATER),
+    _hudi_later("hudi-1.2.0-9"),
     _ours("ours-9", table="ours-9", **_NINE, **_DEFAULTS),
     _ours("ours-9-files", table="ours-9-files", **_NINE),
     _ours("ours-9-plain", table="ours-9-plain", **_NINE, metadata_enable="false"),

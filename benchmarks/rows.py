@@ -12,6 +12,8 @@ from .workload import COLUMNS, KEY, MERGED, PARTITION, Inputs
 Digest = dict[str, tuple[int, int]]
 """Partition -> (rows, sum of the 64-bit hashes of all twelve columns)."""
 
+#: is a row of the base the record of one of the upsert
+_SAME = f"b.{KEY} = u.{KEY} AND b.{PARTITION} = u.{PARTITION}"
 _HASHED = ", ".join("epoch_us(event_time)" if name == "event_time" else name for name in COLUMNS)
 
 
@@ -23,22 +25,20 @@ def digest(files: Sequence[str | Path]) -> Digest:
 def expected_after_upsert(inputs: Inputs) -> Digest:
     """Digest of base and upsert merged by (partition, key): the oracle, from the input files alone."""
     base, new = _scan(parquet_files(inputs.base)), _scan(parquet_files(inputs.upsert))
-    same = f"b.{KEY} = u.{KEY} AND b.{PARTITION} = u.{PARTITION}"
-    kept = f"SELECT * FROM ({base}) b ANTI JOIN ({new}) u ON {same}"
+    kept = f"SELECT * FROM ({base}) b ANTI JOIN ({new}) u ON {_SAME}"
     return _digest(f"{kept} UNION ALL BY NAME {new}")
 
 
 def expected_after_merge(inputs: Inputs) -> Digest:
     """Digest of the base, with the columns of `merge` taken from the upsert where it has the record."""
     base, new = _scan(parquet_files(inputs.base)), _scan(parquet_files(inputs.upsert))
-    same = f"b.{KEY} = u.{KEY} AND b.{PARTITION} = u.{PARTITION}"
     columns = (
         f"CASE WHEN u.{KEY} IS NULL THEN b.{name} ELSE u.{name} END AS {name}"
         if name in MERGED
         else f"b.{name}"
         for name in COLUMNS
     )
-    return _digest(f"SELECT {', '.join(columns)} FROM ({base}) b LEFT JOIN ({new}) u ON {same}")
+    return _digest(f"SELECT {', '.join(columns)} FROM ({base}) b LEFT JOIN ({new}) u ON {_SAME}")
 
 
 def differences(actual: Digest, expected: Digest, limit: int = 5) -> list[str]:

@@ -365,8 +365,8 @@ def _newest(tables: Sequence[pa.Table], column: str) -> pa.Table:
 def _live(metadata: MetadataTable, partition: Partition) -> int:
     """Keys that have a record."""
     count = 0
-    slices = metadata.slices(partition) if partition != Partition.RECORD_INDEX else None
-    groups = metadata.record_index_slices().values() if slices is None else [slices]
+    of_keys = partition == Partition.RECORD_INDEX
+    groups = metadata.record_index_slices().values() if of_keys else [metadata.slices(partition)]
     for item in chain.from_iterable(groups):
         rows = metadata.records(item, lambda reader: reader.scan(), [])
         count += len(pc.unique(rows.column(KEY_FIELD)))
