@@ -586,6 +586,9 @@ def test_who_works_and_who_waits_for_whom(browser: Browser, tmp_path: Path) -> N
             assert cells[6].endswith(" and 1 more")
             scroll = "document.querySelector('#overview .scroll')"
             assert browser.run(f"{scroll}.scrollWidth <= {scroll}.clientWidth")
+            browser.size(390, 844)
+            assert "waits: day.load for 3 min, after back.load [7]" in browser.text('tr[data-table="busy"]')
+            assert browser.run("document.documentElement.scrollWidth") <= 390
             server.shutdown()
     finally:
         for beat in beats:

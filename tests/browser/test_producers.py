@@ -119,6 +119,7 @@ def test_failures_before_an_instant_exists(browser: Browser, served: Served) -> 
     assert "hourly.none failed 12 min ago" in found["none"]
     assert "not written yet" in found["none"]
     assert "to be retried" in found["broken"]
+    assert "retried;" not in found["broken"]  # nothing follows
     assert all("failed" not in found[name] for name in ("written", "repaired", "other"))
     assert browser.text("#tables-count").startswith("3 of 6 tables need a hand")
     href = browser.run("document.querySelector('tr[data-table=fails] .why a').getAttribute('href')")

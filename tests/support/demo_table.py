@@ -111,11 +111,11 @@ def _new(hour: int) -> int:
     return random.Random(hour).randrange(200, _IDS)
 
 
-def task(hour: int) -> dict[str, str]:
-    """What names the run of the DAG in an hour."""
+def task(hour: int, dag: str = DAG, name: str = TASK) -> dict[str, str]:
+    """What names the run of a task in an hour."""
     return {
-        TOKEN_KEY: f"{DAG}/{TASK}/-1/{'/'.join(interval(hour))}",
-        RUN_KEY: f"{DAG}/{TASK}/-1/run={run_id(hour)}",
+        TOKEN_KEY: f"{dag}/{name}/-1/{'/'.join(interval(hour))}",
+        RUN_KEY: f"{dag}/{name}/-1/run={run_id(hour)}",
     }
 
 

@@ -118,12 +118,13 @@ export class Overview {
     if (isAbsent({ health, producer })) return [element("span.level.quiet", { title: health.reasons.join("; ") }, NOT_WRITTEN), ...HEADS.slice(2).map(() => "")];
     const height = producer ? Math.max(health?.level ?? 0, 2) : health?.level;
     const level = height === undefined ? "quiet" : LEVELS[height];
-    const cells = [element("span", {}, element(`span.level.${level}`, {}, height === undefined ? "…" : SAYS[height]), ...(producer ? broken(producer) : []), health?.reasons.length ? element("span.why", {}, ` ${health.reasons.join("; ")}`) : "")];
+    const cells = [element("span", {}, element(`span.level.${level}`, {}, height === undefined ? "…" : SAYS[height]), ...(producer ? broken(producer) : []), health?.reasons.length ? element("span.why", {}, `${producer ? "; " : " "}${health.reasons.join("; ")}`) : "")];
     if (health && !health.error) {
       const last = health.last_write;
       const failed = health.pending.filter((item) => ["failed", "open"].includes(item.status)).length;
       const small = [last.age_ms === null ? "" : `written ${ago(last.age_ms)}`, services?.due?.length ? `due: ${services.due.join(", ")}` : ""];
       cells[0].append(element("span.small", {}, ` ${small.filter(Boolean).join("; ")}`));
+      if (health.waiting.length) cells[0].append(element("span.small", {}, " waits: ", waiting(health.waiting)));
       cells.push(
         last.age_ms === null ? "" : element("span", {}, element(`span${last.late ? ".bad" : ""}`, {}, ago(last.age_ms)), ...who(last)),
         last.usual_ms === null ? "" : element("span", { title: BASIS[last.basis] ?? "" }, rough(last.usual_ms)), failed ? number(failed) : "",
@@ -140,7 +141,7 @@ const weight = ({ health, services, producer }) => (health ? 2 * Math.max(health
 const isAbsent = ({ health, producer }) => health?.rank === 0 && !producer;
 
 function broken(run) {
-  return [element("span.why", {}, " ", runLink(run), ` failed ${ago(Math.max(0, Date.now() - run.ended))}${run.retried ? ", to be retried" : ""}; `)];
+  return [element("span.why", {}, " ", runLink(run), ` failed ${ago(Math.max(0, Date.now() - run.ended))}${run.retried ? ", to be retried" : ""}`)];
 }
 const age = ({ health }) => health?.last_write?.age_ms ?? 0;
 
