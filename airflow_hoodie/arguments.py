@@ -87,7 +87,7 @@ def table_path(table: Any) -> str:
 
 def default_deferrable() -> bool:
     """Airflow's setting for tasks that do not say whether they are deferrable."""
-    from airflow.sdk.configuration import conf
+    from airflow.providers.common.compat.sdk import conf
 
     return bool(conf.getboolean("operators", "default_deferrable", fallback=False))
 

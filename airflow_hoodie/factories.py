@@ -14,9 +14,10 @@ from datetime import date, datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, TaskGroup
+from airflow.sdk import DAG, TaskGroup
 
 from airflow_hoodie.arguments import nearest
+from airflow_hoodie.compat.task_sdk import cron_intervals
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.ingest import IngestOperator
 from airflow_hoodie.operators.maintenance import MaintenanceOperator
@@ -153,7 +154,7 @@ def _dag(place: str, name: str, given: Mapping[str, Any]) -> DAG:
 def _made(
     table: HoodieTable, name: str, kind: Callable[..., BaseOperator], given: Mapping[str, Any]
 ) -> BaseOperator:
-    from airflow.sdk.exceptions import AirflowException
+    from airflow.providers.common.compat.sdk import AirflowException
 
     try:
         return kind(**{"task_id": name, "table": table, **given})
@@ -220,7 +221,7 @@ def _times(of_dag: Mapping[str, Any]) -> dict[str, Any]:
             changed[key] = value if value.tzinfo else value.replace(tzinfo=timezone.utc)
     schedule = of_dag.get("schedule")
     if isinstance(schedule, str) and schedule.strip() not in _NOT_TIMED:
-        changed["schedule"] = CronDataIntervalTimetable(_cron(schedule.strip()), timezone="UTC")
+        changed["schedule"] = cron_intervals(_cron(schedule.strip()))
     return changed
 
 

@@ -10,8 +10,7 @@ import random
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import RetryDecision, RetryPolicy
-
+from airflow_hoodie.compat.retry_policy import RetryDecision, RetryPolicy
 from airflow_hoodie.exceptions import (
     HoodieCommitUnknownError,
     HoodieConfigurationError,

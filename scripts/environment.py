@@ -19,6 +19,8 @@ MAIN = ROOT / ".venv"
 HUDI = ROOT / ".venv-hudi"
 MUTANTS = ROOT / ".venv-mutants"
 DOCS = ROOT / ".venv-docs"
+#: older Airflows that the provider works on
+AIRFLOWS = {version: ROOT / f".venv-airflow-{version}" for version in ("3.1", "3.2")}
 TOOLS = ROOT / ".uv"
 PACKAGED_JAVA = ROOT / ".cache" / "java-17"
 JAVA = 17

@@ -1,9 +1,10 @@
 """Makes the development environments, each exactly as its lock file says. Standard library only.
 
-    scripts/setup [main] [hudi] [jars] [browser] [debootstrap] [docs] [mutants] [--pip]
+    scripts/setup [main] [hudi] [airflows] [jars] [browser] [debootstrap] [docs] [mutants] [--pip]
 
 main     .venv: Airflow, Spark 4, the project (editable), other readers, tools; a Java where Spark finds none
 hudi     .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run, on a Python that suits them
+airflows  .venv-airflow-3.1 and .venv-airflow-3.2: older Airflows, the project (editable), what its tests need
 jars     Apache Hudi's and Delta's jars into the local Maven repository, where `mvn` is there
 browser  Chromium from Debian's packages, where there is none and this user may install it
 debootstrap  the same for what makes the bare machines of scripts/fresh_machine
@@ -35,6 +36,7 @@ from pathlib import Path
 import tomllib
 
 from scripts.environment import (
+    AIRFLOWS,
     DOCS,
     HUDI,
     JAVA,
@@ -53,8 +55,12 @@ from scripts.environment import (
 
 #: what Spark 3.5 and its lock run on, the newest first
 SPARK_35_PYTHONS = ("3.13", "3.12", "3.11", "3.10")
+#: what Airflow 3.1 and 3.2, and the tests, run on
+OLDER_AIRFLOW_PYTHONS = ("3.13", "3.12", "3.11")
 REQUIREMENTS = ROOT / "requirements"
 STAMP = ".made-from"
+#: where the project is installed, editable
+PROJECT_IN = (MAIN, *AIRFLOWS.values())
 LISTED_PACKAGE = (" + ", " - ", " ~ ")  # uv ends with a list of all that it changed
 UNWANTED_JAVA_ARGUMENT = "--add-modules=jdk.incubator.vector"
 MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
@@ -141,7 +147,7 @@ def install_with_uv(uv: Path, venv: Path, python: str, lock: Path) -> None:
     where = ("--python", interpreter(venv))
     constraints = ("--build-constraints", REQUIREMENTS / "build.lock")
     run(uv, "pip", "sync", *where, "--require-hashes", *constraints, lock)
-    if venv == MAIN:
+    if venv in PROJECT_IN:
         run(uv, "pip", "install", "--quiet", *where, "--no-deps", "--no-build-isolation", "--editable", ".")
 
 
@@ -154,7 +160,7 @@ def install_with_pip(venv: Path, python: str, lock: Path) -> None:
     constraints = ROOT / ".cache" / "build-constraints.txt"
     constraints.write_text("\n".join(pinned(REQUIREMENTS / "build.lock")) + "\n")
     run(*pip, "--require-hashes", "-r", lock, PIP_CONSTRAINT=constraints.as_uri())
-    if venv == MAIN:
+    if venv in PROJECT_IN:
         run(*pip, "--no-build-isolation", "--editable", ".")
 
 
@@ -236,17 +242,17 @@ def imports(venv: Path, modules: Sequence[str]) -> bool:
     return subprocess.run([interpreter(venv), "-c", line], check=False, cwd=ROOT).returncode == 0
 
 
-def python_of_spark_35() -> str | None:
-    """This Python if Spark 3.5 runs on it, else the newest such one on PATH, or one of uv's."""
-    if ".".join(map(str, sys.version_info[:2])) in SPARK_35_PYTHONS:
+def python_among(numbers: Sequence[str]) -> str | None:
+    """This Python if it is one of these (newest first), else the newest such one on PATH, or uv's."""
+    if ".".join(map(str, sys.version_info[:2])) in numbers:
         return sys.executable
-    for number in SPARK_35_PYTHONS:
+    for number in numbers:
         found = shutil.which(f"python{number}")
         if found and succeeds(found, "-c", "import ensurepip, venv"):
             return found
     uv = find_uv()
-    wanted = f">={SPARK_35_PYTHONS[-1]},<={SPARK_35_PYTHONS[0]}.99"
-    for prepare in ((), ("install", SPARK_35_PYTHONS[0])):
+    wanted = f">={numbers[-1]},<={numbers[0]}.99"
+    for prepare in ((), ("install", numbers[0])):
         if uv is None or (prepare and not succeeds(uv, "python", *prepare)):
             return None
         line: list[str | Path] = [uv, "python", "find", "--system", "--no-project", wanted]
@@ -260,7 +266,7 @@ def make_hudi_environment(*, pip: bool) -> None:
     """Where Spark 3.5 has no Python to run on, this says so and goes on: tests that need it skip, or fail
     where CI=true.
     """
-    python = python_of_spark_35()
+    python = python_among(SPARK_35_PYTHONS)
     if python is None:
         say(
             f"no {HUDI.name}: Spark 3.5 runs on Python {SPARK_35_PYTHONS[-1]} to {SPARK_35_PYTHONS[0]}, and "
@@ -269,6 +275,21 @@ def make_hudi_environment(*, pip: bool) -> None:
         return
     checks = ("hoodie", "pyspark.sql.session", "delta")
     make_environment(HUDI, REQUIREMENTS / "hudi.lock", pip=pip, checks=checks, python=python)
+
+
+def make_older_airflows(*, pip: bool) -> None:
+    """As `make_hudi_environment`, for each of them."""
+    python = python_among(OLDER_AIRFLOW_PYTHONS)
+    for version, venv in AIRFLOWS.items():
+        if python is None:
+            say(
+                f"no {venv.name}: it needs Python {OLDER_AIRFLOW_PYTHONS[-1]} to {OLDER_AIRFLOW_PYTHONS[0]}, "
+                "and there is none beside this one: tests on it will skip, or fail where CI=true"
+            )
+            continue
+        checks = ("airflow.sdk", "airflow_hoodie", "pyspark.sql.session")
+        lock = REQUIREMENTS / f"airflow-{version}.lock"
+        make_environment(venv, lock, pip=pip, checks=checks, python=python)
 
 
 # Java ---------------------------------------------------------------------------------------------
@@ -444,6 +465,8 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
         make_java()
     if "hudi" in parts:
         make_hudi_environment(pip=pip)
+    if "airflows" in parts:
+        make_older_airflows(pip=pip)
     if "docs" in parts:
         make_environment(
             DOCS, REQUIREMENTS / "docs.lock", pip=pip, checks=("mkdocs", "mkdocstrings", "material")
@@ -459,7 +482,7 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
 
 
 def main() -> int:
-    names = ("main", "hudi", "jars", "browser", "debootstrap", "docs")
+    names = ("main", "hudi", "airflows", "jars", "browser", "debootstrap", "docs")
     parser = argparse.ArgumentParser(prog="scripts/setup", description=__doc__.splitlines()[0])
     parser.add_argument(
         "parts", nargs="*", metavar="part", help=f"{', '.join(names)}; none named: these; mutants"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, quote, unquote, urlencode, urlsplit
 
 from airflow_hoodie.arguments import is_template, table_path
+from airflow_hoodie.compat.airflow_version import needs
 from airflow_hoodie.dataset_names import SAME_STORE, dataset_name
 from airflow_hoodie.exceptions import HoodieConfigurationError
 
@@ -87,6 +88,7 @@ def table_asset(table: Any) -> Asset:
 
 def partition_asset(table: Any) -> Asset:
     """The asset of partitioned events, of a PartitionRelayOperator or of a write that has it as outlet."""
+    needs("events of partitions")
     return _asset(asset_uri(table, events="partitions"))
 
 

@@ -1,11 +1,11 @@
-"""Which Airflow the provider works on. Imports nothing of Airflow unless it is too old."""
+"""Which Airflow the provider works on, and what needs a later one."""
 
 from __future__ import annotations
 
 import re
 
-#: task and asset state stores, shared streams of triggers and retry policies are new in it
-OLDEST = (3, 3)
+#: the first whose pages plugins can add to
+OLDEST = (3, 1)
 
 
 def check_airflow(version: str) -> None:
@@ -13,12 +13,26 @@ def check_airflow(version: str) -> None:
 
     Where Airflow lists providers it passes that error by.
     """
-    found = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if found < OLDEST:
-        from airflow.exceptions import AirflowOptionalProviderFeatureException
+    if _numbers(version) < OLDEST:
+        raise _too_old("airflow-hoodie", OLDEST, version)
 
-        needed = ".".join(map(str, OLDEST))
-        raise AirflowOptionalProviderFeatureException(
-            f"airflow-hoodie needs Airflow {needed} or later, and this is {version}; "
-            f"install apache-airflow>={needed}"
-        )
+
+def needs(what: str, since: tuple[int, int] = (3, 3)) -> None:
+    """Raises AirflowOptionalProviderFeatureException where Airflow is older than what `what` is made of."""
+    import airflow
+
+    if _numbers(airflow.__version__) < since:
+        raise _too_old(what, since, airflow.__version__)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+
+
+def _too_old(what: str, since: tuple[int, int], version: str) -> Exception:
+    from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
+
+    needed = ".".join(map(str, since))
+    return AirflowOptionalProviderFeatureException(
+        f"{what} needs Airflow {needed} or later, and this is {version}; install apache-airflow>={needed}"
+    )

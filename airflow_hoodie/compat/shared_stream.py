@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from airflow.triggers.shared_stream import _reject_context
+from airflow_hoodie.compat.airflow_version import needs
+
+needs("CommitEventTrigger")
+
+from airflow.triggers.shared_stream import (  # noqa: E402  not there before Airflow 3.3
+    AdvanceItem,
+    SharedStreamProducer,
+    _reject_context,
+)
+
+__all__ = ["AdvanceItem", "SharedStreamProducer", "waits_for_the_event"]
 
 
 def waits_for_the_event() -> bool:

@@ -1,18 +1,23 @@
-"""Privates of Airflow's Task SDK 1.3, the part of Airflow 3.3 that runs tasks and triggers."""
+"""Privates of Airflow's Task SDK 1.1 to 1.3, the part of Airflow 3.1 to 3.3 that runs tasks and triggers."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 
 def run_type(dag_id: str, run_id: str) -> str | None:
     """The type of a DAG run ("manual", "scheduled", "backfill", ...); None for an unknown run.
 
-    Asks the supervisor of the running task, so it works in a task only.
+    Asks the supervisor of the running task, so it works in a task only. Airflow 3.1 has no such question:
+    None of all runs.
     """
-    from airflow.sdk.execution_time.comms import DagRunResult, GetDagRun
+    try:
+        from airflow.sdk.execution_time.comms import DagRunResult, GetDagRun
+    except ImportError:
+        return None
     from airflow.sdk.execution_time.task_runner import SUPERVISOR_COMMS
 
     found = SUPERVISOR_COMMS.send(GetDagRun(dag_id=dag_id, run_id=run_id))
@@ -27,7 +32,9 @@ def inlet_events(inlets: Sequence[Any]) -> Mapping[Any, Any]:
 
 
 def newest_events(asset: Any, limit: int) -> Sequence[Any]:
-    """The newest events of an asset, newest first; none where this process is no running task."""
+    """The newest events of an asset, newest first; none where this process is no running task, and
+    none in Airflow 3.1.
+    """
     from airflow.sdk.exceptions import AirflowRuntimeError
     from airflow.sdk.execution_time.context import InletEventsAccessor
 
@@ -50,9 +57,17 @@ def asset_stores(store: Any) -> list[Any]:
 
 def airflow_stats() -> Any:
     """Airflow's metrics, as this process has them: functions `incr` and `timing`."""
-    from airflow.sdk.observability import stats
+    from airflow.providers.common.compat.sdk import Stats
 
-    return stats
+    return Stats
+
+
+def cron_intervals(cron: str) -> Any:
+    """The timetable of data intervals that a cron text in UTC bounds."""
+    sdk = import_module("airflow.sdk")
+    if not hasattr(sdk, "CronDataIntervalTimetable"):
+        sdk = import_module("airflow.timetables.interval")  # of Airflow 3.1
+    return sdk.CronDataIntervalTimetable(cron, timezone="UTC")
 
 
 def look_up_as_server() -> None:

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook, Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hoodie.arguments import (
     check_path,

@@ -13,8 +13,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowNotFoundException
 from airflow.sdk import BaseHook, Connection
-from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_hoodie.arguments import connection_texts
 from airflow_hoodie.exceptions import HoodieConfigurationError

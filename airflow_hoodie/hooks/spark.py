@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from airflow.providers.common.compat.sdk import AirflowException, AirflowNotFoundException
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import AirflowException, AirflowNotFoundException
 
 from airflow_hoodie import preflight
 from airflow_hoodie.clusters import ClusterManager

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import urlencode, urljoin
 
+from airflow.providers.common.compat.sdk import conf
 from airflow.sdk import BaseOperatorLink
-from airflow.sdk.configuration import conf
 
 #: where the provider's page of timelines is (airflow_hoodie.plugins), below Airflow's own address
 PAGE = "hoodie/"

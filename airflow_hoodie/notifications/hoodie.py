@@ -7,8 +7,8 @@ import html
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from airflow.providers.common.compat.sdk import AirflowException, AirflowSensorTimeout
 from airflow.sdk import BaseNotifier
-from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
 
 from airflow_hoodie.arguments import fields_of, is_later
 from airflow_hoodie.commits import TableReader

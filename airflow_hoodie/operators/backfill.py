@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.providers.common.compat.sdk import AirflowSkipException
 
 from airflow_hoodie.operators.maintenance import MaintenanceOperator
 from airflow_hoodie.runs import is_backfill, writes_left

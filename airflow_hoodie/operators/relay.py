@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from airflow.providers.common.compat.sdk import AirflowSkipException
 from airflow.sdk import Asset, BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_hoodie.arguments import table_path
 from airflow_hoodie.assets.events import commits_in, partition_keys, with_outlets

@@ -20,11 +20,10 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowRuntimeError
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
-from airflow.triggers.shared_stream import AdvanceItem, SharedStreamProducer
 
 from airflow_hoodie.arguments import is_template, table_path
 from airflow_hoodie.commits import TableReader
-from airflow_hoodie.compat.shared_stream import waits_for_the_event
+from airflow_hoodie.compat.shared_stream import AdvanceItem, SharedStreamProducer, waits_for_the_event
 from airflow_hoodie.compat.task_sdk import asset_stores
 from airflow_hoodie.conditions import COMMITS, CommitFilter, Since
 from airflow_hoodie.exceptions import HoodieConfigurationError, from_error

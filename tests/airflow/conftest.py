@@ -25,6 +25,7 @@ from typing import Any
 import pytest
 
 from hoodie.bundle import _files as _read_for_bundle
+from tests.airflow.by_version import dag_bag
 from tests.conftest import require
 
 HERE = Path(__file__).parent
@@ -225,12 +226,10 @@ def load_dags(airflow_db: None) -> Iterator[Callable[[str], dict[str, Any]]]:
     written: list[Path] = []
 
     def load(source: str) -> dict[str, Any]:
-        from airflow.dag_processing.dagbag import DagBag
-
         path = DAGS / f"dag_{len(list(DAGS.iterdir()))}_{os.getpid()}.py"
         path.write_text(textwrap.dedent(source))
         written.append(path)
-        bag = DagBag(dag_folder=str(path))
+        bag = dag_bag(str(path))
         assert not bag.import_errors, bag.import_errors
         return dict(bag.dags)
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import sys
 
+from tests.airflow.by_version import dag_bag
 from tests.airflow.test_backfill import work
 
 
 def main() -> int:
-    from airflow.dag_processing.dagbag import DagBag
-
     file, run_id = sys.argv[1:]
-    (dag,) = DagBag(dag_folder=file).dags.values()
+    (dag,) = dag_bag(file).dags.values()
     return 0 if set(work(dag, run_id).values()) == {"success"} else 1
 
 

@@ -26,6 +26,7 @@ from airflow_hoodie.conditions import CommitFilter
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.watch_offset import WatchOffset, new_commits
 
+from .by_version import dag_serialization
 from .conftest import FakeSubmit
 
 ORDERS = HoodieTable(name="orders", path="/lake/orders", record_keys="id", partition_fields="day")
@@ -371,11 +372,10 @@ def test_events_of_a_write_in_airflow(
 
 
 def test_a_dag_of_watched_commits_is_serialised() -> None:
-    from airflow.serialization.serialized_objects import DagSerialization
 
     with DAG("d", schedule=[ORDERS.commits()], start_date=datetime(2026, 1, 1, tzinfo=timezone.utc)) as dag:
         PartitionRelayOperator(task_id="relay", table=ORDERS)
-    encoded = json.loads(json.dumps(DagSerialization.serialize_dag(dag)))
-    again = DagSerialization.deserialize_dag(encoded)
+    encoded = json.loads(json.dumps(dag_serialization().serialize_dag(dag)))
+    again = dag_serialization().deserialize_dag(encoded)
     [asset] = [asset for _, asset in again.timetable.asset_condition.iter_assets()]
     assert asset.uri == ORDERS.commits().uri

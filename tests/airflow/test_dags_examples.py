@@ -18,6 +18,7 @@ import hoodie
 from scripts.environment import ROOT
 from tests.conftest import require
 
+from .by_version import dag_serialization, on_this_airflow
 from .conftest import FakeSubmit
 
 EXAMPLES = ROOT / "dags_examples"
@@ -52,7 +53,7 @@ def example(
     monkeypatch.setenv("FLIGHTS_START", "2013-01-05")
     monkeypatch.setenv("FLIGHTS_DAYS", "3")
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    return load_dag((EXAMPLES / "daily_upserts.py").read_text())
+    return load_dag(on_this_airflow((EXAMPLES / "daily_upserts.py").read_text()))
 
 
 def ordered(rows: pa.Table) -> pa.Table:
@@ -105,10 +106,9 @@ def test_a_cleared_day_runs_again_and_changes_nothing_it_should_not(example: Any
 
 def test_the_schedule_is_one_run_a_day_for_its_own_day(example: Any) -> None:
     from airflow.sdk.timezone import coerce_datetime
-    from airflow.serialization.serialized_objects import DagSerialization
     from airflow.timetables.base import TimeRestriction
 
-    dag = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(example))
+    dag = dag_serialization().deserialize_dag(dag_serialization().serialize_dag(example))
     early, late = coerce_datetime(dag.start_date), coerce_datetime(dag.end_date)
     restriction = TimeRestriction(earliest=early, latest=late, catchup=dag.catchup)
     runs: list[Any] = []

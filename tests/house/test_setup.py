@@ -87,11 +87,13 @@ def test_all_that_names_a_python_names_the_same() -> None:
     assert classified == ["3.10", *reversed(listed.split())]
     assert project["requires-python"] == f">={classified[0]}"
     assert f"Python {oldest} to {newest}" in (ROOT / "README.md").read_text()
-    locks = re.findall(r"^compile (\S+) .*requirements/(\w+)\.lock", LOCKING, flags=re.MULTILINE)
+    locks = re.findall(r"^compile (\S+) .*requirements/([\w.-]+)\.lock", LOCKING, flags=re.MULTILINE)
     assert {name: python for python, name in locks} == {
         "uv": classified[0],
         "build": classified[0],
         "dev": oldest,
+        "airflow-3.1": setup.OLDER_AIRFLOW_PYTHONS[-1],
+        "airflow-3.2": setup.OLDER_AIRFLOW_PYTHONS[-1],
         "hudi": setup.SPARK_35_PYTHONS[-1],
         "docs": oldest,
         "mutants": oldest,
