@@ -106,4 +106,5 @@ if not TYPE_CHECKING:  # type checkers know the names by the imports above, and 
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    dunders = (name for name in globals() if name.startswith("__"))
+    return sorted({*dunders, *__all__})

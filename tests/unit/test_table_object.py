@@ -95,7 +95,7 @@ def test_a_table_that_is_there(table: hoodie.Table) -> None:
     assert table.schema.equals(orders("a").schema)
     assert table.properties["hoodie.table.recordkey.fields"] == "id"
     [entry] = table.history()
-    assert (entry.action, entry.state, entry.operation, entry.inserts) == ("commit", "completed", "UPSERT", 3)
+    assert (entry.action, entry.state, entry.operation, entry.inserts) == ("commit", "completed", "upsert", 3)
     assert entry.changed is not None
     assert abs(entry.changed - dt.datetime.now(dt.timezone.utc)) < dt.timedelta(minutes=5)
     groups = table.files()

@@ -60,10 +60,10 @@ reveal_type(errors.TableMismatch("").message)
 #: of each line of the program that reveals a type, in order
 TYPES = (
     *("Table", "WriteResult", "int", "QueryResult", "Table", "DuckDBPyRelation", "RecordBatchReader"),
-    *("QueryResult", "list[HistoryEntry]", "int | None", "list[LogFile]", "Schema", "dict[str, str]"),
+    *("QueryResult", "Records[HistoryEntry]", "int | None", "list[LogFile]", "Schema", "dict[str, str]"),
     *("int", "bool", "WriteResult", "WriteResult", "CompactionResult", "ClusteringResult", "CleanResult"),
     *("ArchiveResult", "RestoreResult", "SavepointResult", "RollbackResult", "SyncResult", "IndexResult"),
-    *("list[Finding]", "ReadExplanation", "WriteExplanation", "str"),
+    *("Records[Finding]", "ReadExplanation", "WriteExplanation", "str"),
 )
 #: a line that is refused, and what it is refused for
 REFUSED = {

@@ -41,6 +41,7 @@ from hoodie.keygen.settings import PARTITIONPATH_FIELD, RECORDKEY_FIELD
 from hoodie.merge.settings import PRECOMBINE_FIELD
 from hoodie.pipeline import write
 from hoodie.progress import ProgressCallback, silent
+from hoodie.shown import Shown
 from hoodie.source import Format, Source
 from hoodie.source.rejected_records import Required
 from hoodie.source.target import target_schema
@@ -172,8 +173,8 @@ class IngestRequest:
             )
 
 
-@dataclass(frozen=True, kw_only=True)
-class IngestResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class IngestResult(Shown):
     """What a run wrote, and what it read.
 
     `write`: its status is `committed`; `nothing_new`, without an instant, where no file was new;

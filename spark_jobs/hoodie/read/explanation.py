@@ -17,6 +17,7 @@ from hoodie.read.binding import Predicate
 from hoodie.read.pruning import asks_files, row_groups
 from hoodie.read.query import Query
 from hoodie.read.table_view import TableView
+from hoodie.shown import Shown
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.view import FileSlice
@@ -45,8 +46,8 @@ class ReadIndex:
     reason: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadExplanation:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReadExplanation(Shown):
     """What a query would read.
 
     partitions, files, bytes: what it would read without a predicate; base and log files. steps: what was

@@ -58,7 +58,7 @@ class RewrittenPlan(ExecutedPlan[P]):
     metadata: CommitMetadata
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RewriteResult(ServiceResult):
     """scheduled: the instant of the plan that was made, "" for none. pending: those of the plans that are
     left. num_files, num_writes, bytes_written: the files that were made, their rows and sizes. files: paths

@@ -6,12 +6,13 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from hoodie.services.service_table import ServiceTable
+from hoodie.shown import Shown
 from hoodie.timeline.time import texts_of_times
 from hoodie.write.result import repairs, warned
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServiceResult:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ServiceResult(Shown):
     """The fields that every result has; `duration_s` in seconds.
 
     status: what was done, `planned` for a dry run, `skipped`, for `reason`. instant: the last one that was

@@ -12,6 +12,7 @@ from typing import Any
 
 from hoodie.config.versions import is_writable
 from hoodie.errors import HoodieError
+from hoodie.shown import Shown
 from hoodie.table.features import features
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
@@ -31,8 +32,8 @@ _UNCLEANED, _UNCOMPACTED, _UNARCHIVED = 40, 20, 100
 _NAMED = 5
 
 
-@dataclass(frozen=True)
-class Finding:
+@dataclass(frozen=True, repr=False)
+class Finding(Shown):
     """One thing looked at. status: ok, note, warning or error. remedy: what to do, "" for nothing."""
 
     check: str

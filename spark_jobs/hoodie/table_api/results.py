@@ -1,21 +1,16 @@
-"""What the table object returns: rows that are not read yet, the history of a table, its files.
-
-What a table says comes from whoever may write into it: where people see it, control characters are made
-visible, and HTML is escaped.
-"""
+"""What the table object returns: rows that are not read yet, the history of a table, its files."""
 
 from __future__ import annotations
 
-import html
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from hoodie import api
 from hoodie.errors import ConfigError, HoodieError
-from hoodie.text import visible
+from hoodie.shown import Shown, html_of, html_of_rows, text_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -24,10 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-#: characters of a value that are shown
-_LONGEST = 200
 _PREVIEW_ROWS, _PREVIEW_COLUMNS = 10, 20
-_STYLE = ' style="text-align: left"'
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -117,7 +109,7 @@ class QueryResult:
         except (HoodieError, OSError) as error:
             return html_of(self._title, {**self._facts(), "error": error})
         title = f"{self._title}: the first {len(rows)} rows" if more else f"{self._title}: {len(rows)} rows"
-        return html_of_rows(title, names, rows)
+        return html_of_rows(title, names, [[str(value) for value in row] for row in rows])
 
     @property
     def _title(self) -> str:
@@ -186,15 +178,15 @@ def _installed(package: str, method: str) -> Any:
         ) from None
 
 
-@dataclass(frozen=True, kw_only=True)
-class HistoryEntry:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HistoryEntry(Shown):
     """One instant of a table's timeline.
 
     instant: its time of the request. state: requested, inflight or completed. changed: when its newest file
     was written, in UTC; None where an archive does not say it. completion: the time of its completion, of
-    table versions 8 and 9. operation, partitions, inserts, updates, deletes, files, bytes: of a completed
-    commit, else None. undone: instants that a rollback or a restore took back. restored_to: of a restore.
-    user, comments: of a savepoint.
+    table versions 8 and 9. operation (as in a WriteResult), partitions, inserts, updates, deletes, files,
+    bytes: of a completed commit, else None. undone: instants that a rollback or a restore took back.
+    restored_to: of a restore. user, comments: of a savepoint.
     """
 
     instant: str
@@ -218,23 +210,24 @@ class HistoryEntry:
     def of(cls, found: Mapping[str, Any]) -> HistoryEntry:
         """`found`: as of `hoodie.instants`."""
         known = {field.name for field in fields(cls)}
-        changed = found.get("changed_ms")
-        return cls(
-            changed=None if changed is None else datetime.fromtimestamp(changed / 1000, timezone.utc),
-            **{name: value for name, value in found.items() if name in known},
-        )
+        changed, operation = found.get("changed_ms"), found.get("operation")
+        own = {
+            "changed": None if changed is None else datetime.fromtimestamp(changed / 1000, timezone.utc),
+            "operation": operation.lower() if isinstance(operation, str) else None,
+        }
+        return cls(**{name: value for name, value in found.items() if name in known} | own)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LogFile:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LogFile(Shown):
     """`bytes` is its size."""
 
     name: str
     bytes: int
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileSlice:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FileSlice(Shown):
     """name: of the base file; None where the slice has log files only, and `bytes` is 0 then. logs: in the
     order in which they are read.
     """
@@ -245,8 +238,8 @@ class FileSlice:
     logs: list[LogFile]
 
 
-@dataclass(frozen=True, kw_only=True)
-class FileGroup:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class FileGroup(Shown):
     """slices: newest first."""
 
     partition: str
@@ -264,38 +257,3 @@ class FileGroup:
                 for item in found["slices"]
             ],
         )
-
-
-def text_of(title: str, facts: Mapping[str, object]) -> str:
-    """The title, and one line for each fact, their values below each other."""
-    width = max((len(name) for name in facts), default=0) + 1
-    lines = [f"  {name + ':':<{width}} {_short(value)}" for name, value in facts.items()]
-    return "\n".join([visible(title), *lines])
-
-
-def html_of(title: str, facts: Mapping[str, object]) -> str:
-    """The same as an HTML table."""
-    rows = "".join(
-        f"<tr><th{_STYLE}>{_escaped(name)}</th><td{_STYLE}>{_escaped(value)}</td></tr>"
-        for name, value in facts.items()
-    )
-    return f"<table><caption>{_escaped(title)}</caption><tbody>{rows}</tbody></table>"
-
-
-def html_of_rows(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows as an HTML table, with the names of their columns above them."""
-    head = "".join(f"<th{_STYLE}>{_escaped(name)}</th>" for name in names)
-    body = "".join(
-        "<tr>" + "".join(f"<td{_STYLE}>{_escaped(value)}</td>" for value in row) + "</tr>" for row in rows
-    )
-    caption, head = f"<caption>{_escaped(title)}</caption>", f"<thead><tr>{head}</tr></thead>"
-    return f"<table>{caption}{head}<tbody>{body}</tbody></table>"
-
-
-def _short(value: object) -> str:
-    text = visible(str(value)[: _LONGEST + 1])
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
-
-
-def _escaped(value: object) -> str:
-    return html.escape(_short(value))

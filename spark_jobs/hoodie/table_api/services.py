@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from hoodie import service_api
 from hoodie.progress import ProgressCallback
+from hoodie.shown import Records
 from hoodie.table_api.access import TableAccess
 
 if TYPE_CHECKING:
@@ -333,10 +334,10 @@ class TableServices(TableAccess):
             progress=progress,
         )
 
-    def doctor(self, *, deep: bool = False) -> list[Finding]:
+    def doctor(self, *, deep: bool = False) -> Records[Finding]:
         """Findings about the table, as of `hoodie doctor`. Raises nothing: what can't be read is a finding.
         `deep` reads every data file.
         """
         from hoodie.table.doctor import check_table
 
-        return check_table(self._path, deep, self._options())
+        return Records(check_table(self._path, deep, self._options()))

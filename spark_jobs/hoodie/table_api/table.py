@@ -10,13 +10,14 @@ from hoodie import api
 from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, ConfigError, HoodieError
 from hoodie.read.query import Query
+from hoodie.shown import Records, html_of, text_of
 from hoodie.source.target import target_schema
 from hoodie.storage import settings as storage_settings
 from hoodie.table.handle import TableRef
 from hoodie.table.properties import TableProperties
 from hoodie.table_api.access import session_of
 from hoodie.table_api.arguments import Columns, PointInTime, TableColumns, instant_text
-from hoodie.table_api.results import FileGroup, HistoryEntry, QueryResult, html_of, text_of
+from hoodie.table_api.results import FileGroup, HistoryEntry, QueryResult
 from hoodie.table_api.services import TableServices
 from hoodie.table_api.where import where_text
 from hoodie.table_api.writes import TableWrites
@@ -128,18 +129,18 @@ class Table(TableWrites, TableServices):
         """The table version: 6, 8 or 9 of tables that are written here. Raises TableNotFound."""
         return self._open().properties.version
 
-    def history(self, *, archived: bool = False) -> list[HistoryEntry]:
+    def history(self, *, archived: bool = False) -> Records[HistoryEntry]:
         """The instants of the timeline, oldest first; with `archived` also those of its archive. Raises
         TableNotFound.
         """
         found = api.instants(self._path, options=self._settings)
         if archived:
             found = [*api.instants(self._path, archived=True, options=self._settings), *found]
-        return [HistoryEntry.of(item) for item in found]
+        return Records(HistoryEntry.of(item) for item in found)
 
-    def files(self) -> list[FileGroup]:
+    def files(self) -> Records[FileGroup]:
         """The file groups with their committed slices. Raises TableNotFound."""
-        return [FileGroup.of(item) for item in api.file_groups(self._path, options=self._settings)]
+        return Records(FileGroup.of(item) for item in api.file_groups(self._path, options=self._settings))
 
     # --- queries ------------------------------------------------------------------------------------------
 

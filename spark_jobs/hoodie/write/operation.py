@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hoodie.config.key import is_unicode
 from hoodie.errors import ConfigError, InputError
 from hoodie.mask import holds_secret
+from hoodie.shown import Shown
 from hoodie.timeline.time import texts_of_times
 from hoodie.timeline.tokens import FINGERPRINT_KEY, RUN_KEY, TOKEN_KEY
 
@@ -171,8 +172,8 @@ class PlannedPartition:
     rows: int = 0
 
 
-@dataclass(frozen=True)
-class WriteResult:
+@dataclass(frozen=True, repr=False)
+class WriteResult(Shown):
     """Totals of one committed write. Rows: `num_writes` counts every row of every file written.
 
     status: `committed`, or `already_committed` by an earlier write of the same token, whose totals these are,

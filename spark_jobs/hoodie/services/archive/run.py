@@ -60,7 +60,7 @@ from hoodie.write.rollback import unreported_files
 _ATTEMPTS = 20
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ArchiveResult(ServiceResult):
     """What an archive job did, or, with dry_run, would do.
 

@@ -221,7 +221,7 @@ def _cleaned(partition: str, policy: str, done: Sequence[_Deleted], folder: bool
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CleanResult(ServiceResult):
     """What a clean job did, or, with dry_run, would do.
 

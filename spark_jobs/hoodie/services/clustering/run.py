@@ -231,7 +231,7 @@ def _check_unchanged(target: ServiceTable, instant: Instant, plan: ClusteringPla
             )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ClusteringResult(RewriteResult):
     """What a clustering job did, or, with dry_run, would do.
 

@@ -235,7 +235,7 @@ def _with_logs(snapshot: TimelineView, listing: Listing, partition: str) -> list
     return [item for item in latest if item.logs]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CompactionResult(RewriteResult):
     """What a compaction job did, or, with dry_run, would do.
 

@@ -205,7 +205,7 @@ def _contiguous(timeline: Timeline) -> InstantTime:
 _FILES = Partition.FILES.value
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class IndexResult(ServiceResult):
     """What an index job did, or, with dry_run, would do.
 

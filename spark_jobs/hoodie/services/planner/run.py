@@ -18,6 +18,7 @@ from hoodie.services.registry import planned
 from hoodie.services.request import Request, RewriteRequest, ServicesRequest
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable, check_retention
+from hoodie.shown import Shown
 from hoodie.table.heartbeat import HeartbeatFile, read_heartbeats
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
 from hoodie.text import nearest
@@ -134,8 +135,8 @@ class ServicePlan:
     error: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class ServicesPlan:
+@dataclass(frozen=True, repr=False)
+class ServicesPlan(Shown):
     """The services of a table, in the order in which they run; `due` names those that would do something.
 
     writers: live writers, while which nothing is planned or repaired. others: pending instants that none of
@@ -280,7 +281,7 @@ def _others(target: ServiceTable, activity: Activity) -> list[dict[str, Any]]:
     ]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ServicesResult(ServiceResult):
     """What the services of a table did, or, with dry_run, would do.
 

@@ -24,7 +24,7 @@ from hoodie.write.rollback import executor
 from hoodie.write.rollback.executor import PendingRollback
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RepairResult(ServiceResult):
     """What a repair did, or, with dry_run, would do.
 

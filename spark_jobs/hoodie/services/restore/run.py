@@ -163,7 +163,7 @@ def _listed(times: list[InstantTime]) -> str:
     return ", ".join(times[:_SHOWN]) + more
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RestoreResult(ServiceResult):
     """What a restore job did, or, with dry_run, would do.
 

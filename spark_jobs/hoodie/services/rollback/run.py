@@ -76,7 +76,7 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class RollbackResult(ServiceResult):
     """What a rollback job did, or, with dry_run, would do.
 
@@ -98,7 +98,7 @@ class RollbackResult(ServiceResult):
     operation: str = "rollback"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class CancelResult(RollbackResult):
     """As of a rollback, of a pending compaction, log compaction or clustering with its plan; status:
     `cancelled`, `planned` or `skipped`.

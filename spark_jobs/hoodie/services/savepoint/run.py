@@ -39,7 +39,7 @@ from hoodie.write.transaction import Transaction
 _SHOWN = 5
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SavepointResult(ServiceResult):
     """What a savepoint job did, or, with dry_run, would do.
 

@@ -15,7 +15,7 @@ from hoodie.sync.hive.run import Synced, sync
 from hoodie.sync.settings import DATABASE, IGNORE_EXCEPTIONS, TOOL, URIS, Tool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class SyncResult(ServiceResult):
     """What a sync did, or, with dry_run, would do.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hoodie.services.results import ServiceResult
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class TtlResult(ServiceResult):
     """What a run deleted, or, with dry_run, would delete.
 

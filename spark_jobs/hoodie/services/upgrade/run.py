@@ -54,7 +54,7 @@ from hoodie.write.participants.metadata_table import drop_metadata_table
 from hoodie.write.settings import TABLE_VERSION
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class VersionResult(ServiceResult):
     """What a change of the table version did, or, with dry_run, would do.
 

@@ -23,6 +23,7 @@ from hoodie.config.key import Config
 from hoodie.errors import HoodieError
 from hoodie.index import INDEXES, Index, PlacingIndex, Scope, index_for
 from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE
+from hoodie.shown import Shown
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.pending import BusyGroups
@@ -282,8 +283,8 @@ class PendingConflict:
     effect: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class WriteExplanation:
+@dataclass(frozen=True, kw_only=True, repr=False)
+class WriteExplanation(Shown):
     """What a write would do; bytes are estimates of the plan.
 
     partitions: what each would get. num_inserts, num_updates, num_deletes, num_missing, num_dropped: rows, as
