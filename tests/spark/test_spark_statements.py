@@ -13,7 +13,7 @@ import pytest
 
 from tests.spark.answers import Servers, interpreter
 from tests.support.partial_updates import EVENT, Twins, options_of
-from tests.support.statements import Judge, for_kind, statements, stored, write_tables
+from tests.support.statements import Judge, for_kind, searching, statements, stored, write_tables
 
 pytestmark = pytest.mark.spark
 #: the statements of the last part, and what is said of them
@@ -39,7 +39,7 @@ def test_rows_are_those_of_duckdb(
     paths, target, source = write_tables(tmp_path, [kind], pick)
     judge, path = Judge(target, source), str(tmp_path / "s.parquet")
     pq.write_table(source, path)
-    for text, plain in statements(pick, count):
+    for text, plain in [*statements(pick, count), *searching()]:
         judge.run(plain)
         said = servers.ask(
             "statements", mode, paths[kind], path, [for_kind(text, kind)], python=interpreter(version)

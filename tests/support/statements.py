@@ -105,11 +105,32 @@ def _merge(pick: random.Random) -> tuple[str, str]:
         "WHEN NOT MATCHED THEN INSERT *",
     ]
     clauses = [*(matched[number] for number in chosen), *inserted[pick.randint(0, 2) :]]
-    text = f"MERGE INTO t USING s ON {on} {' '.join(clauses)}"
+    return _with_plain(f"MERGE INTO t USING s ON {on} {' '.join(clauses)}")
+
+
+def _with_plain(text: str) -> tuple[str, str]:
     every = ", ".join(f"{name} = s.{name}" for name in COLUMNS[2:])
     listed, values = ", ".join(COLUMNS), ", ".join(f"s.{name}" for name in COLUMNS)
     plain = text.replace("UPDATE SET *", f"UPDATE SET {every}")
     return text, _truncated(plain.replace("INSERT *", f"INSERT ({listed}) VALUES ({values})"))
+
+
+def searching() -> list[tuple[str, str]]:
+    """Merges with subqueries in conditions, and with functions in ON."""
+    texts = [
+        "MERGE INTO t USING s ON t.id = lower(upper(s.id))"
+        " WHEN MATCHED AND s.amount > (SELECT min(amount) FROM s)"
+        " THEN UPDATE SET amount = s.amount, note = 'found'"
+        " WHEN NOT MATCHED AND s.amount IN (SELECT o.amount + 1 FROM s AS o)"
+        " THEN INSERT (id, day, note, updated) VALUES (lower(upper(s.id)), s.day, s.note, s.updated)",
+        "MERGE INTO t USING (SELECT id AS named, day, price FROM s) AS n ON t.id = concat(n.named, '')"
+        " WHEN MATCHED AND NOT EXISTS (SELECT 1 FROM s AS o WHERE o.id = t.id AND o.amount > 3) THEN DELETE"
+        " WHEN MATCHED AND n.named NOT IN (SELECT id FROM s WHERE price > 2) THEN UPDATE SET price = n.price",
+        "MERGE INTO t USING s ON t.id = s.id AND t.day = s.day"
+        " WHEN MATCHED AND t.amount < (SELECT max(amount) FROM s) THEN UPDATE SET *"
+        " WHEN NOT MATCHED AND EXISTS (SELECT 1 FROM s AS o WHERE o.amount < s.amount) THEN INSERT *",
+    ]
+    return [_with_plain(text) for text in texts]
 
 
 def _truncated(text: str) -> str:

@@ -79,7 +79,7 @@ def test_history_files_and_findings_are_tables(table: hoodie.Table) -> None:
     assert (history[-1:], type(history[-1:])) == ([history[-1]], Records)
     files = table.files()
     assert [line.split()[-1] for line in repr(files).splitlines()[2:]] == ["2", "1"]
-    assert files[0].slices[0].name in repr(files[0])
+    assert f"name={files[0].slices[0].name}, " in repr(files[0])
     assert "timeline" in repr(table.doctor())
 
 

@@ -17,7 +17,7 @@ from hoodie.statements.parser import DIALECT, OWN, Merge, When
 from hoodie.statements.plan import Plan, Target, assigned, cast, failure, relation, stored
 from hoodie.write.operation import Operation
 
-_RANK, _ACTION, _COLUMN = "_hoodie_rank", "_hoodie_action", "_hoodie_column"
+_RANK, _ACTION, _COLUMN, _KEY = "_hoodie_rank", "_hoodie_action", "_hoodie_column", "_hoodie_key"
 
 
 def merge_plan(statement: Merge, target: Target, source: Sequence[str]) -> Plan:
@@ -26,7 +26,9 @@ def merge_plan(statement: Merge, target: Target, source: Sequence[str]) -> Plan:
     """
     equal = compared(statement, target, source)
     values = [_values(when, statement, target, source, equal) for when in statement.whens]
-    inner: list[exp.Expr] = [exp.alias_(_action(statement), _ACTION)]
+    action = exp.alias_(_action(statement), _ACTION)
+    action.meta[OWN] = True
+    inner: list[exp.Expr] = [action]
     outer: list[exp.Expr] = []
     for place, name in enumerate(target.schema.names):
         chosen = exp.Case(this=exp.column(_ACTION))
@@ -43,7 +45,7 @@ def merge_plan(statement: Merge, target: Target, source: Sequence[str]) -> Plan:
     rows = (
         exp.select(*inner)
         .from_(_source(statement, target, source, equal))
-        .join(relation(statement.target), on=statement.on.copy(), join_type="left" if inserts else "inner")
+        .join(relation(statement.target), on=_on(statement, equal), join_type="left" if inserts else "inner")
     )
     written = exp.column(_ACTION).is_(exp.null()).not_()
     query = exp.select(*outer).from_(rows.subquery("hoodie_rows")).where(written)
@@ -169,7 +171,7 @@ def _source(
 ) -> exp.Expr:
     """The source with one row a key; where no column says which one, more of them are a failure."""
     ordering = _ordering(target, source)
-    keys = [value.copy() for value in equal.values()]
+    keys = _keys(statement, equal)
     if ordering:
         columns = [exp.column(name, table=statement.alias, quoted=True) for name in ordering]
         by = exp.Order(
@@ -183,12 +185,41 @@ def _source(
             "a SELECT that gives one row a key"
         )
         count = _over(exp.Anonymous(this="count", expressions=[exp.Star()]), keys)
-        known = [value.copy().is_(exp.null()).not_() for value in equal.values()]
+        known = [key.copy().is_(exp.null()).not_() for key in keys]
         again = exp.and_(count > exp.Literal.number(1), *known)
         rank = exp.case().when(again, failure(text)).else_(exp.Literal.number(1))
-    ranked = exp.select("*", exp.alias_(rank, _RANK)).from_(statement.source.copy())
+    ranked = exp.select("*", exp.alias_(rank, _RANK)).from_(_keyed(statement, equal))
     first = exp.select("*").from_(ranked.subquery("hoodie_ranked")).where(exp.column(_RANK).eq(1))
     return first.subquery(exp.to_identifier(statement.alias, quoted=True))
+
+
+def _keyed(statement: Merge, equal: Mapping[str, exp.Expr]) -> exp.Expr:
+    """The source, with columns of the values that ON computes: engines rank by columns."""
+    computed = [
+        exp.alias_(value.copy(), f"{_KEY}_{place}")
+        for place, value in enumerate(equal.values())
+        if not isinstance(value, exp.Column)
+    ]
+    if not computed:
+        return statement.source.copy()
+    rows = exp.select("*", *computed).from_(statement.source.copy())
+    return rows.subquery(exp.to_identifier(statement.alias, quoted=True))
+
+
+def _keys(statement: Merge, equal: Mapping[str, exp.Expr]) -> list[exp.Expr]:
+    """The source's columns with the values that ON compares."""
+    return [
+        value.copy()
+        if isinstance(value, exp.Column)
+        else exp.column(f"{_KEY}_{place}", table=statement.alias, quoted=True)
+        for place, value in enumerate(equal.values())
+    ]
+
+
+def _on(statement: Merge, equal: Mapping[str, exp.Expr]) -> exp.Expr:
+    """ON of the keyed source."""
+    pairs = zip(equal, _keys(statement, equal), strict=True)
+    return exp.and_(*(stored(statement.target, name).eq(key) for name, key in pairs))
 
 
 def _over(function: exp.Expr, keys: list[exp.Expr], order: exp.Order | None = None) -> exp.Expr:

@@ -280,6 +280,16 @@ def test_a_dry_run_writes_nothing(table: str) -> None:
             "MERGE INTO t USING (SELECT id FROM s) s ON t.id = s.id WHEN MATCHED THEN UPDATE SET *",
             "no day, updated",
         ),
+        (
+            "MERGE INTO t USING s ON t.id = s.id"
+            " WHEN MATCHED AND count(*) = 1 AND EXISTS (SELECT 1 FROM s) THEN DELETE",
+            "COUNT(*) in a condition with a subquery",
+        ),
+        (
+            "MERGE INTO t USING s ON t.id = s.id"
+            " WHEN MATCHED AND EXISTS (SELECT 1 FROM s) AND rank() OVER (ORDER BY s.id) = 1 THEN DELETE",
+            "in a condition with a subquery",
+        ),
         ("INSERT INTO t VALUES ('x', 'y')", "has 2 columns and is to have 4"),
         ("INSERT INTO t (id, none) VALUES ('x', 'y')", "no column none"),
         ("INSERT INTO t PARTITION (amount = 1) SELECT 1, 2, 3", "no column of the partition path"),

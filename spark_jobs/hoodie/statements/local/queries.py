@@ -16,7 +16,7 @@ from sqlglot import exp
 from hoodie.errors import ConfigError
 from hoodie.statements.local import operators
 from hoodie.statements.local.expressions import bind, only, sorted_by
-from hoodie.statements.local.functions import FUNCTIONS, WITHOUT_PARENTHESES
+from hoodie.statements.local.functions import AGGREGATES, FUNCTIONS, WITHOUT_PARENTHESES
 from hoodie.statements.local.operators import boolean
 from hoodie.statements.local.types import (
     GROUPED,
@@ -29,7 +29,7 @@ from hoodie.statements.local.types import (
     quoted,
     refused,
 )
-from hoodie.statements.parser import DIALECT
+from hoodie.statements.parser import DIALECT, OWN
 from hoodie.text import argument
 
 #: what the page says of queries
@@ -96,6 +96,8 @@ class _Scope:
     around: _Around
     relations: list[_Relation] = field(default_factory=list)
     made: dict[str, Bound] = field(default_factory=dict)
+    #: values with subqueries that others use by name, which DuckDB takes from FROM only
+    beside: list[str] = field(default_factory=list)
 
     def column(self, node: exp.Column) -> Bound:
         only(node, "this", "table", "db", "catalog")
@@ -195,6 +197,7 @@ class _Queries:
         if (where := node.args.get("where")) is not None:
             parts.append(f"WHERE {boolean(bind(where.this, scope), 'WHERE')}")
         names, values, columns = self._columns(node.expressions, scope)
+        parts[1:1] = scope.beside
         if (group := node.args.get("group")) is not None:
             only(group, "expressions")
             keys = [_grouped(bind(item, scope), "GROUP BY") for item in group.expressions]
@@ -239,6 +242,11 @@ class _Queries:
         for item in given:
             for name, value in _listed(item, scope):
                 column = Bound(text=f"_hoodie_c{next(self._numbers)}", type=value.type)
+                if item.meta.get(OWN) and item.find(exp.Query) is not None:
+                    _check_of_one_row(item)
+                    lateral = f"(SELECT {value.text} AS {column.text}) AS r{next(self._numbers)}"
+                    scope.beside.append(f"CROSS JOIN LATERAL {lateral}")
+                    value = column
                 names.append(name)
                 values.append(value)
                 columns.append(column)
@@ -358,6 +366,15 @@ class _Queries:
 _JOINS = (
     "", "INNER", "CROSS", "LEFT", "LEFT OUTER", "RIGHT", "RIGHT OUTER", "FULL", "FULL OUTER",
 )  # fmt: skip
+
+
+def _check_of_one_row(item: exp.Expr) -> None:
+    """Raises ConfigError for a value that is computed of several rows of FROM."""
+    for node in item.walk(prune=lambda node: isinstance(node, exp.Query)):
+        if isinstance(node, exp.Window) or (
+            node.name.lower() in AGGREGATES and isinstance(node, exp.Anonymous)
+        ):
+            raise refused(f"{node.sql(DIALECT)} in a condition with a subquery", "use one of them")
 
 
 def _listed(node: exp.Expr, scope: _Scope) -> Iterator[tuple[str, Bound]]:
