@@ -54,7 +54,7 @@ def test_a_call_works(made: Path, tmp_path: Path, call: str) -> None:
     }
     result = eval(call, values)
     assert result is not None
-    if "DELETE" in call or '"delete"' in call:
+    if "DELETE" in call or "delete_where" in call or '"delete"' in call:
         assert result.num_deletes > 0
-    if "UPDATE orders" in call:
+    if "UPDATE orders" in call or ".update(" in call:
         assert result.num_updates > 0

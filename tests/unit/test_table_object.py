@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 
@@ -252,6 +253,26 @@ def test_tokens_and_progress_go_through(table: hoodie.Table) -> None:
     assert "stage" in lines
     assert table.upsert(orders("d"), **how).status == "already_committed"
     assert table.upsert(orders("d"), **how, force=True).status == "committed"
+
+
+def test_updates_and_deletes_by_a_condition(table: hoodie.Table) -> None:
+    assert table.update({"amount": "amount + 1"}, "day = '2024-01-01'").num_updates == 2
+    assert amounts(table) == {"a": 2.0, "b": 1.0, "c": 2.0}
+    chosen = (pc.field("amount") < 2) | pc.field("id").isin(["c", "x"])
+    assert table.update({"amount": "0"}, chosen, dry_run=True).num_updates == 2
+    assert table.delete_where(chosen).num_deletes == 2
+    assert amounts(table) == {"a": 2.0}
+    assert table.update({"amount": "7"}).num_updates == 1
+    assert amounts(table) == {"a": 7.0}
+    before = len(table.history())
+    for wrong in ("amount =", "nothing = 1", "true; DELETE FROM target"):
+        with pytest.raises(ConfigError):
+            table.delete_where(wrong)
+    with pytest.raises(ConfigError, match="give SQL as a text"):
+        table.update({"amount": 5})  # type: ignore[dict-item]
+    with pytest.raises(TableNotFound):
+        hoodie.Table(table.path + "2").delete_where("true")
+    assert (len(table.history()), amounts(table)) == (before, {"a": 7.0})
 
 
 # --- merge ------------------------------------------------------------------------------------------------

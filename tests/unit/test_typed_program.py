@@ -42,6 +42,8 @@ reveal_type(table.properties)
 reveal_type(table.version)
 reveal_type(table.exists())
 reveal_type(table.delete(pa.table({"id": ["a"]})))
+reveal_type(table.delete_where(pc.field("id") == "a", dry_run=True))
+reveal_type(table.update({"id": "1"}))
 reveal_type(table.merge(result, on="id").when_matched_update_all().execute())
 reveal_type(table.compact())
 reveal_type(table.cluster())
@@ -61,7 +63,17 @@ reveal_type(errors.TableMismatch("").message)
 TYPES = (
     *("Table", "WriteResult", "int", "QueryResult", "Table", "DuckDBPyRelation", "RecordBatchReader"),
     *("QueryResult", "Records[HistoryEntry]", "int | None", "list[LogFile]", "Schema", "dict[str, str]"),
-    *("int", "bool", "WriteResult", "WriteResult", "CompactionResult", "ClusteringResult", "CleanResult"),
+    *(
+        "int",
+        "bool",
+        "WriteResult",
+        "WriteResult",
+        "WriteResult",
+        "WriteResult",
+        "CompactionResult",
+        "ClusteringResult",
+        "CleanResult",
+    ),
     *("ArchiveResult", "RestoreResult", "SavepointResult", "RollbackResult", "SyncResult", "IndexResult"),
     *("Records[Finding]", "ReadExplanation", "WriteExplanation", "str"),
 )

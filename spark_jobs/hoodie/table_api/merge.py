@@ -34,7 +34,7 @@ class MergeBuilder:
 
     def when_matched_update(self, updates: Mapping[str, str], predicate: str | None = None) -> Self:
         """Set columns of the stored row; `updates` has SQL for each: {"amount": "source.amount"}."""
-        given = _checked(updates)
+        given = checked_updates(updates)
         assigned = ", ".join(f"{quoted(name)} = {value}" for name, value in given.items())
         return self._when("MATCHED", predicate, f"UPDATE SET {assigned}")
 
@@ -48,7 +48,7 @@ class MergeBuilder:
 
     def when_not_matched_insert(self, updates: Mapping[str, str], predicate: str | None = None) -> Self:
         """Insert a row with these columns; others are null."""
-        given = _checked(updates)
+        given = checked_updates(updates)
         names, values = ", ".join(map(quoted, given)), ", ".join(given.values())
         return self._when("NOT MATCHED", predicate, f"INSERT ({names}) VALUES ({values})")
 
@@ -111,7 +111,8 @@ def quoted(name: str) -> str:
     return f"`{name.replace('`', '``')}`"
 
 
-def _checked(updates: Mapping[str, str]) -> Mapping[str, str]:
+def checked_updates(updates: Mapping[str, str]) -> Mapping[str, str]:
+    """Columns with SQL for each; raises ConfigError for anything else."""
     if not isinstance(updates, Mapping) or not updates:
         raise ConfigError(f"the clause has {updates!r}; give columns and SQL: {{'amount': 'source.amount'}}")
     for name, value in updates.items():

@@ -17,10 +17,13 @@ from hoodie.progress import ProgressCallback
 from hoodie.source.target import target_schema
 from hoodie.table_api.access import TableAccess
 from hoodie.table_api.arguments import Columns, TableColumns, check_keys
-from hoodie.table_api.merge import MergeBuilder, on_text
+from hoodie.table_api.merge import TARGET, MergeBuilder, checked_updates, on_text, quoted
+from hoodie.table_api.where import where_text
 from hoodie.write.operation import Operation
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
     from hoodie.write.explain.explanation import WriteExplanation
     from hoodie.write.operation import WriteResult
 
@@ -93,6 +96,25 @@ class TableWrites(TableAccess):
         the table does not hold are counted (`num_missing`).
         """
         return self._write(rows, Operation.DELETE, TableColumns.of(keys, partition_by, None), **how)
+
+    def delete_where(self, where: str | pc.Expression, **how: Unpack[WriteArguments]) -> WriteResult:
+        """Delete the rows that a condition finds, in Spark's SQL or as an expression of pyarrow.compute. It is
+        a statement of `hoodie.sql`: DELETE FROM … WHERE.
+        """
+        return self._run(f"DELETE FROM {TARGET} WHERE {where_text(where, 'spark')}", **how)
+
+    def update(
+        self,
+        updates: Mapping[str, str],
+        where: str | pc.Expression | None = None,
+        **how: Unpack[WriteArguments],
+    ) -> WriteResult:
+        """Set columns of the rows that a condition finds, or of all rows; `updates` has Spark's SQL for each:
+        {"amount": "amount * 2"}. It is a statement of `hoodie.sql`: UPDATE … SET … WHERE.
+        """
+        assigned = ", ".join(f"{quoted(name)} = {value}" for name, value in checked_updates(updates).items())
+        some = "" if where is None else f" WHERE {where_text(where, 'spark')}"
+        return self._run(f"UPDATE {TARGET} SET {assigned}{some}", **how)
 
     def insert_overwrite(
         self,
@@ -168,6 +190,12 @@ class TableWrites(TableAccess):
             options=self._write_options(given, options),
             progress=progress,
         )
+
+    def _run(self, statement: str, **how: Unpack[WriteArguments]) -> WriteResult:
+        options = self._options(how.pop("options", None))
+        tables = {TARGET: {"path": self._path, "options": options}}
+        result: WriteResult = api.sql(statement, tables=tables, spark=self._session, **how)
+        return result
 
     def _write(
         self,
