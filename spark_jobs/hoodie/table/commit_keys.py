@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Array, Bools, array, pc, whole
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
-from hoodie.format.log_block import BlockType
+from hoodie.format.log_block import BlockType, LogBlock
 from hoodie.format.log_data import read_data_block
 from hoodie.format.log_delete import DeleteRecords, read_delete_block
 from hoodie.format.log_file import LogFileReader
@@ -36,7 +36,7 @@ def inserted_keys(table: Table, stat: WriteStat, instant: InstantTime) -> Iterat
     path = join(table.base_path, stat.path or "")
     if _is_log(stat):
         if stat.num_inserts or stat.may_insert:
-            for block, content in _own_blocks(table.storage, path, instant):
+            for block, content in own_blocks(table.storage, path, instant):
                 if block.type is not BlockType.DELETE:
                     yield block_keys(block, content)
     elif _is_base(stat) and (stat.num_inserts or stat.is_new_file_group):
@@ -62,7 +62,7 @@ def deleted_keys(
     if not stat.num_deletes or not table.storage.exists(path):
         return
     if _is_log(stat):
-        for block, content in _own_blocks(table.storage, path, instant):
+        for block, content in own_blocks(table.storage, path, instant):
             if block.type is BlockType.DELETE:
                 records = read_delete_block(content)
                 yield records.keys if logged else always(records)
@@ -153,7 +153,8 @@ def _earlier(listing: FileListing, partition: str, stat: WriteStat) -> str | Non
     return None
 
 
-def _own_blocks(storage: Storage, path: str, instant: InstantTime) -> Iterator[tuple[Any, bytes]]:
+def own_blocks(storage: Storage, path: str, instant: InstantTime) -> Iterator[tuple[LogBlock, bytes]]:
+    """The blocks of rows and of deletes that a commit wrote into a log file."""
     with LogFileReader(storage, path) as reader:
         for block in reader.blocks():
             if block.instant == instant and block.type not in (BlockType.CORRUPT, BlockType.COMMAND):

@@ -17,11 +17,13 @@ from hoodie.table.handle import Table
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.write.commit import Commits
 from hoodie.write.inflight import Attempt
+from hoodie.write.participants.metadata.definitions import configured, make_defined
 from hoodie.write.participants.metadata.initialization import drop_partitions, make_partitions
 from hoodie.write.participants.metadata.registry import partitions_of
 from hoodie.write.participants.metadata_table import drop_metadata_table
 from tests.support.later_tables import new_tables_of
 from tests.support.metadata import disagreements
+from tests.support.partial_updates import partial_blocks
 from tests.support.record_index import FEW_GROUPS
 from tests.support.tiers import crossed_but
 
@@ -50,6 +52,12 @@ INDEXES = {
     "bloom_filters": ["bloom_filters"],
     "record_index": ["record_index"],
     "all": ["bloom_filters", "column_stats", "partition_stats", "record_index"],
+}
+BY_COLUMN = {
+    "hoodie.index.name": "twice",
+    "hoodie.metadata.index.secondary.column": "value",
+    "hoodie.metadata.index.expression.column": "part_of",
+    "hoodie.metadata.index.expression.options": "expr='upper'",
 }
 KEYS = 8
 Meanwhile = Callable[[Callable[[Table], object]], None]
@@ -85,7 +93,8 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
 
 def write(path: str, number: int, keys: int, options: dict[str, str]) -> hoodie.WriteResult:
     rows = [
-        {"id": f"k{key}", "part": "ab"[key % 2], "ts": number, "value": key * number} for key in range(keys)
+        {"id": f"k{key}", "part": "ab"[key % 2], "ts": number, "value": key * number, "part_of": f"p{key}"}
+        for key in range(keys)
     ]
     return hoodie.write_table(pa.Table.from_pylist(rows), path, options=options)
 
@@ -118,14 +127,75 @@ def test_indexes_that_are_made(
     meanwhile(lambda table: make_partitions(table, Config.of(ASKING), partitions_of(names), lambda *_: None))
     done = write(path, 2, 3, options)
     check(path, 2, 3)
-    # the tasks of the write reported no statistics of its logs, so that these indexes are dropped
-    lost = {"column_stats", "partition_stats"} if version > 6 and kind == "MERGE_ON_READ" else set()
     there = Table.open(path).properties.metadata_partitions
-    assert set(there) == {"files", *names} - lost
-    assert len(done.warnings) == len(lost.intersection(names))
+    assert (set(there), done.warnings) == ({"files", *names}, [])
     assert write(path, 3, 5, options).warnings == []
     check(path, 3, 5)
     assert Table.open(path).properties.metadata_partitions == there
+
+
+@pytest.mark.parametrize("version", [9], indirect=True)
+@pytest.mark.parametrize("kind", [pytest.param("COPY_ON_WRITE", marks=pytest.mark.full), "MERGE_ON_READ"])
+def test_indexes_of_columns_that_are_made(
+    tmp_path: Path, meanwhile: Meanwhile, version: int, kind: str
+) -> None:
+    path, options = str(tmp_path / "t"), {**OPTIONS, "hoodie.datasource.write.table.type": kind}
+    write(path, 1, KEYS, {**options, "hoodie.metadata.record.index.enable": "true", **FEW_GROUPS})
+    config = Config.of({**ASKING, **BY_COLUMN})
+
+    def make(table: Table) -> None:
+        for definition in configured(table, config):
+            make_defined(table, config, definition, lambda *_: None)
+
+    meanwhile(make)
+    assert write(path, 2, 3, options).warnings == []
+    check(path, 2, 3)
+    there = Table.open(path).properties.metadata_partitions
+    assert set(there) == {"files", "record_index", "secondary_index_twice", "expr_index_twice"}
+    assert write(path, 3, 5, options).warnings == []
+    check(path, 3, 5)
+    assert Table.open(path).properties.metadata_partitions == there
+
+
+STATISTICS = INDEXES["column_stats"]
+
+
+def make_statistics(table: Table) -> None:
+    make_partitions(table, Config.of(ASKING), partitions_of(STATISTICS), lambda *_: None)
+
+
+@pytest.mark.parametrize("version", [9], indirect=True)
+def test_statistics_that_are_made_beside_a_delete(tmp_path: Path, meanwhile: Meanwhile, version: int) -> None:
+    path, options = str(tmp_path / "t"), {**OPTIONS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    write(path, 1, KEYS, options)
+    meanwhile(make_statistics)
+    gone = pa.Table.from_pylist([{"id": f"k{key}", "part": "ab"[key % 2], "ts": 2} for key in (1, 2)])
+    done = hoodie.write_table(gone, path, operation="delete", options=options)
+    assert (done.num_deletes, done.warnings) == (2, [])
+    assert set(Table.open(path).properties.metadata_partitions) == {"files", *STATISTICS}
+    assert sorted(hoodie.read_table(path, where="value >= 2")["value"].to_pylist()) == [3, 4, 5, 6, 7]
+    assert disagreements(path) == []
+
+
+@pytest.mark.parametrize("version", [9], indirect=True)
+def test_statistics_that_are_made_beside_a_statement(
+    tmp_path: Path, meanwhile: Meanwhile, version: int
+) -> None:
+    """Its log has changed columns only, and the statistics of such a file are those of the whole rows."""
+    path, options = str(tmp_path / "t"), {**OPTIONS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    write(path, 1, KEYS, options)
+    meanwhile(make_statistics)
+    source = pa.Table.from_pylist([{"id": "k3", "part": "b", "ts": 2, "value": 30}])
+    text = (
+        "MERGE INTO t USING s ON t.id = s.id AND t.part = s.part "
+        "WHEN MATCHED THEN UPDATE SET value = s.value, ts = s.ts"
+    )
+    done = hoodie.sql(text, tables={"t": path, "s": source}, options=options)
+    assert partial_blocks(path) == 1
+    assert [name for name in STATISTICS if f"the index {name} of" in str(done.warnings)] == STATISTICS
+    assert Table.open(path).properties.metadata_partitions == ("files",)
+    assert hoodie.read_table(path, where="value = 30")["id"].to_pylist() == ["k3"]
+    assert disagreements(path) == []
 
 
 @pytest.mark.parametrize(("kind", "index"), CASES)

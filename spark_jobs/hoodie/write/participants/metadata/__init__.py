@@ -60,6 +60,8 @@ class Making:
     instant: InstantTime
     #: of columns of new files, by (partition path, name)
     ranges: dict[tuple[str, str], Sequence[ColumnRange]] = field(default_factory=dict, compare=False)
+    #: of all columns of log files whose tasks reported none, by the same
+    read_back: dict[tuple[str, str], list[ColumnRange]] = field(default_factory=dict, compare=False)
 
     @cached_property
     def schema(self) -> str | None:

@@ -19,6 +19,8 @@ from hoodie.config.key import Config
 from hoodie.config.versions import LayoutVersion
 from hoodie.engine.legacy_calendar import LegacyCalendar
 from hoodie.format.base_file import BaseFileReader
+from hoodie.format.log_block import BlockType
+from hoodie.format.log_data import is_partial, read_data_block
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH, RECORD_KEY, with_meta, without_meta
 from hoodie.format.names import LogFileName, join
 from hoodie.format.schema import from_avro
@@ -37,10 +39,12 @@ from hoodie.metadata.settings import COLUMN_STATS_COLUMNS, COLUMN_STATS_ENABLE, 
 from hoodie.metadata.table import EXPRESSION_INDEX, Partition
 from hoodie.read.file_slice import read_slice
 from hoodie.read.log_merge import SliceContext
+from hoodie.read.log_merger import table_merger
+from hoodie.table.commit_keys import own_blocks
 from hoodie.table.handle import Table
 from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties, TableType
 from hoodie.table.view import FileSlice
-from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.commit import CommitMetadata, WriteStat
 from hoodie.timeline.instant import Action
 from hoodie.write.participants.metadata import CannotFollow, Changed, Making, MetadataPartition, Moment
 from hoodie.write.participants.metadata.footers import BaseFooter, Files, is_base
@@ -154,7 +158,7 @@ def base_ranges(making: Making, files: Sequence[BaseFooter]) -> list[FileRanges]
     return found
 
 
-def log_ranges(making: Making, metadata: CommitMetadata) -> Iterator[FileRanges]:
+def log_ranges(making: Changed, metadata: CommitMetadata) -> Iterator[FileRanges]:
     """Of those of a commit's log files whose columns all have bounds. Raises as `base_ranges`."""
     columns, types = frozenset[str](), dict[str, pa.DataType]()
     later = making.data.layout.has_completion_time
@@ -165,12 +169,39 @@ def log_ranges(making: Making, metadata: CommitMetadata) -> Iterator[FileRanges]
         for stat in stats:
             ranges = reported(stat.column_stats)
             if later:
+                ranges = ranges_of_log(making, partition, stat)
                 ranges = [item for item in ranges if item.column in columns]
                 log = LogFileName.parse(stat.file_name)
                 if log is not None and not log.cdc and not types.keys() <= {item.column for item in ranges}:
                     raise _no_bounds(stat.file_name)
             if ranges:
                 yield FileRanges(partition, stat.file_name, ranges, types)
+
+
+def ranges_of_log(changed: Changed, partition: str, stat: WriteStat) -> list[ColumnRange]:
+    """Of a log file of a commit, as its task reported them. Where the task reported none, as the index was
+    made since, the file is read; nothing where its rows are not taken whole, or a column has no bounds.
+    """
+    file = (partition, stat.file_name)
+    if stat.column_stats or file in changed.read_back:
+        return changed.read_back.get(file) or reported(stat.column_stats)
+    found = changed.read_back[file] = reported(_read_back(changed, stat))
+    return found
+
+
+def _read_back(changed: Changed, stat: WriteStat) -> Iterable[Sequence[object]]:
+    data, log = changed.data, LogFileName.parse(stat.file_name)
+    schema = with_meta(from_avro(changed.schema or _NO_COLUMNS))
+    if log is None or log.cdc or not table_merger(data.properties, changed.config, schema).takes_whole_rows:
+        return ()
+    ranges = LogRanges(None)
+    ranges.add(schema.empty_table())
+    for block, content in own_blocks(data.storage, join(data.base_path, stat.path or ""), changed.instant):
+        if is_partial(block):
+            return ()
+        if block.type is not BlockType.DELETE:
+            ranges.add(read_data_block(block, content, schema))
+    return ranges.take()
 
 
 def merged_ranges(

@@ -63,7 +63,7 @@ from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata
 from hoodie.write.participants.metadata import CannotFollow, Changed, Making, MetadataPartition
-from hoodie.write.participants.metadata.column_stats import reported
+from hoodie.write.participants.metadata.column_stats import ranges_of_log
 from hoodie.write.participants.metadata.footers import Files, is_base
 from hoodie.write.participants.metadata.partition_stats import as_type, files_of_slice, touched_slices
 from hoodie.write.participants.metadata.record_index import is_compacted, latest_slices, slice_context
@@ -200,7 +200,7 @@ class _Index:
         if self.definition.kind == FILTERS:
             yield from self.filters(bases)
             return
-        ranges = {**self.base_ranges(bases), **self._log_ranges(metadata)}
+        ranges = {**self.base_ranges(bases), **self._log_ranges(changed, metadata)}
         yield from self.file_records(ranges)
         yield self.partition_records(touched_slices(changed, metadata), ranges)
 
@@ -298,14 +298,14 @@ class _Index:
             one = replace(one, kind=stats.kind, low=stats.low, high=stats.high)
         return as_type(one, stats.scale, self.made)
 
-    def _log_ranges(self, metadata: CommitMetadata) -> dict[File, ColumnRange]:
+    def _log_ranges(self, changed: Changed, metadata: CommitMetadata) -> dict[File, ColumnRange]:
         found = {}
         for partition, stats in metadata.partition_to_write_stats.items():
             for stat in stats:
                 log = LogFileName.parse(stat.file_name)
                 if log is not None and not log.cdc:
                     with _followed(self.partition):
-                        one = self._of_log(reported(stat.column_stats), stat.file_name)
+                        one = self._of_log(ranges_of_log(changed, partition, stat), stat.file_name)
                     size = stat.file_size_in_bytes
                     found[partition, stat.file_name] = replace(one, size=size, uncompressed=2 * size)
         return found
