@@ -47,6 +47,23 @@ COLUMN_STATS_GROUPS = int_key(
     minimum=1,
     group="table",
 )
+PARTITION_STATS_ENABLE: Key[bool | None] = Key(
+    "hoodie.metadata.index.partition.stats.enable",
+    None,
+    "Statistics of columns of each partition, by which queries leave out partitions, as an index of the "
+    "metadata table. Of partitioned tables of versions 8 and 9, and made of column_stats, without which "
+    "there is none. true: writes and services keep it, and make it where it is not there; false: they drop "
+    "it; unset: as hoodie.metadata.index.column.stats.enable, which alone decides in Apache Hudi 1.2.0.",
+    parse_bool,
+    group="table",
+)
+PARTITION_STATS_GROUPS = int_key(
+    "hoodie.metadata.index.partition.stats.file.group.count",
+    1,
+    "File groups of the index of statistics of partitions, when it is made.",
+    minimum=1,
+    group="table",
+)
 EXPRESSION_INDEX_GROUPS = int_key(
     "hoodie.metadata.index.expression.file.group.count",
     2,

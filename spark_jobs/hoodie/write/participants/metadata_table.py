@@ -26,9 +26,11 @@ from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.settings import (
+    COLUMN_STATS_ENABLE,
     COMPACT_AFTER,
     EXPRESSION_INDEX_COLUMN,
     METADATA_ENABLE,
+    PARTITION_STATS_ENABLE,
     PARTITIONED_RECORD_INDEX_ENABLE,
     RECORD_INDEX_ENABLE,
     SECONDARY_INDEX_COLUMN,
@@ -61,6 +63,7 @@ from hoodie.write.participants.metadata.registry import (
     asks_for_index,
     begun_partitions,
     due_to_go,
+    left_out,
     made_of,
     named,
     partitions_of,
@@ -117,19 +120,20 @@ def _with_those_of(table: Table, error: CannotFollow) -> dict[str, str]:
 
 def _make_those_followed(
     table: Table, config: Config, wanted: list[MetadataPartition], progress: ProgressCallback
-) -> None:
+) -> dict[str, str]:
+    """Those that can't be made, with the reason of each."""
     try:
         make_partitions(table, config, wanted, progress)
     except CannotFollow as error:
-        progress("metadata", f"{error}; it is not made again")
-        there = table.read_properties().metadata_partitions
-        gone = (error.partition, *there)
-        left = [
-            kept
-            for kept in wanted
-            if kept.partition.value not in gone and made_of(kept.partition) != error.partition
-        ]
-        _make_those_followed(table, config, left, progress)
+        progress("metadata", f"{error}; it is not made")
+        there, lost = table.read_properties().metadata_partitions, error.partition
+        with_it = [kept for kept in wanted if lost in (kept.partition, made_of(kept.partition))]
+        if not with_it:
+            raise
+        left = [kept for kept in wanted if kept not in with_it and kept.partition not in there]
+        found = {kept.partition.value: error.why for kept in with_it}
+        return {**found, **_make_those_followed(table, config, left, progress)}
+    return {}
 
 
 _KEYS = (properties.METADATA_PARTITIONS, properties.METADATA_PARTITIONS_INFLIGHT)
@@ -230,11 +234,19 @@ class MetadataTableUpdate(MetadataTableParticipant):
         if pending:
             return
         new = self._config[METADATA_ENABLE] and not table.timeline.commits()
-        wanted = to_make(table, self._config) if self._asked or new else []
-        if wanted:
-            make_partitions(table, self._config, wanted, self._progress)
+        if self._asked or new:
+            self._make(table)
         if self._config[SECONDARY_INDEX_COLUMN] or self._config[EXPRESSION_INDEX_COLUMN]:
             self._define(table)
+
+    def _make(self, table: Table) -> None:
+        """What the settings ask for and is not there; what can't be made is named in the warnings."""
+        lost = left_out(table, self._config)
+        wanted = to_make(table, self._config)
+        if wanted:
+            lost.update(_make_those_followed(table, self._config, wanted, self._progress))
+        for name, why in lost.items():
+            self.warnings.append(f"the index {name} of {table.base_path} is not made: {why}")
 
     def _define(self, table: Table) -> None:
         """Make the indexes of columns that the settings ask for and that can be kept."""
@@ -338,8 +350,8 @@ class MetadataTableUpdate(MetadataTableParticipant):
 
 
 def metadata_table_participant(config: Config, progress: ProgressCallback) -> MetadataTableParticipant:
-    """As the settings ask for it. Raises ConfigError for an index without the metadata table, and for two
-    record indexes, of which a table has one.
+    """As the settings ask for it. Raises ConfigError for an index without the metadata table, for two record
+    indexes, of which a table has one, and for partition_stats without column_stats.
     """
     if config[RECORD_INDEX_ENABLE] and config[PARTITIONED_RECORD_INDEX_ENABLE]:
         raise ConfigError(
@@ -349,6 +361,13 @@ def metadata_table_participant(config: Config, progress: ProgressCallback) -> Me
             value="true",
         )
     asked = asks_for_index(config)
+    if config[PARTITION_STATS_ENABLE] and config[COLUMN_STATS_ENABLE] is False:
+        raise ConfigError(
+            f"{PARTITION_STATS_ENABLE.name}=true and {COLUMN_STATS_ENABLE.name}=false: partition_stats is "
+            f"made of column_stats; switch on {COLUMN_STATS_ENABLE.name}, or leave one of the two out",
+            setting=PARTITION_STATS_ENABLE.name,
+            value="true",
+        )
     if config[METADATA_ENABLE] is False and asked:
         raise ConfigError(
             f"{METADATA_ENABLE.name}=false, and the index {asked[0].partition.value} is a part of the "

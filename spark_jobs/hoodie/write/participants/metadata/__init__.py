@@ -132,6 +132,10 @@ class MetadataPartition(ABC):
         All of them keep up to date what is there.
         """
 
+    def insisted(self, config: Config) -> bool:
+        """Do the settings name it, so that a write that can't make it warns."""
+        return bool(self.asked(config))
+
     def unfollowed(self, data: Table, config: Config) -> str:
         """Why it can't be kept for the table, so that it is dropped; "" where it can. Asked at each write."""
         return ""

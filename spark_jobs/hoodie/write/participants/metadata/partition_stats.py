@@ -24,6 +24,7 @@ from hoodie.metadata.partitions.column_stats import ColumnStats, File, column_st
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.partitions.partition_stats import deleted_partitions, partition_records
 from hoodie.metadata.partitions.value_types import restored
+from hoodie.metadata.settings import COLUMN_STATS_ENABLE, PARTITION_STATS_ENABLE, PARTITION_STATS_GROUPS
 from hoodie.metadata.state import begun_indexes
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.storage import FileInfo
@@ -62,20 +63,26 @@ class PartitionStatsPartition(MetadataPartition):
     beside_writers = False
 
     def asked(self, config: Config) -> bool | None:
-        return False if ColumnStatsPartition().asked(config) is False else None
+        """As `column_stats`, of which it is made, unless its own setting says otherwise."""
+        own, base = config[PARTITION_STATS_ENABLE], ColumnStatsPartition().asked(config)
+        return base if own is None or base is False else own
+
+    def insisted(self, config: Config) -> bool:
+        return bool(config[PARTITION_STATS_ENABLE])
 
     def unfollowed(self, data: Table, config: Config) -> str:
         if not data.layout.has_completion_time:
             return "a table before version 8 has none in Apache Hudi"
         if not data.properties.partition_fields:
             return "the table has no partitions"
-        there = {*data.properties.metadata_partitions, *begun_indexes(data.properties)}
-        if Partition.COLUMN_STATS not in there:
-            return "it is made of column_stats, which the table does not have"
-        return ColumnStatsPartition().unfollowed(data, config)
+        there, base = data.properties.metadata_partitions, ColumnStatsPartition()
+        if Partition.COLUMN_STATS not in {*there, *begun_indexes(data.properties)} and not base.asked(config):
+            asking = f"set {COLUMN_STATS_ENABLE.name}=true"
+            return f"it is made of column_stats, which the table does not have; {asking}"
+        return base.unfollowed(data, config)
 
     def file_groups(self, making: Making, files: Files) -> int:
-        return 1
+        return making.config[PARTITION_STATS_GROUPS]
 
     def of_base_files(self, making: Making, files: Sequence[BaseFooter]) -> Records:
         """None: they are joined with those of the other files, afterwards."""

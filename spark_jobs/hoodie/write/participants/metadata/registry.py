@@ -96,6 +96,17 @@ def to_make(table: Table, config: Config) -> list[MetadataPartition]:
     ]
 
 
+def left_out(table: Table, config: Config) -> dict[str, str]:
+    """Those that the settings name and that a table can't have, with the reason of each."""
+    there, found = named(table.properties), dict[str, str]()
+    for kept in ALL_PARTITIONS:
+        if kept.partition.value not in there and kept.insisted(config):
+            why = kept.unfollowed(table, config)
+            if why not in ("", ASKED_TO_GO):
+                found[kept.partition.value] = why
+    return found
+
+
 def asks_for_index(config: Config) -> list[MetadataPartition]:
     """Those beside the list of files that the settings ask for."""
     return [kept for kept in ALL_PARTITIONS[1:] if kept.asked(config)]
