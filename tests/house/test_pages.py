@@ -34,8 +34,14 @@ def test_refused_settings_are_hudis_and_not_supported_here() -> None:
 
 
 def test_what_apache_hudi_does_by_default_is_not_refused() -> None:
-    """But for the versions of tables, and JDBC, by which a sync of Hudi goes that names no mode."""
-    other = {"hoodie.table.initial.version", "hoodie.datasource.hive_sync.use_jdbc"}
+    """But for the versions of tables, JDBC, by which a sync of Hudi goes that names no mode, and the mode of
+    INSERT INTO, by which Hudi goes where it is given.
+    """
+    other = {
+        "hoodie.table.initial.version",
+        "hoodie.datasource.hive_sync.use_jdbc",
+        "hoodie.sql.insert.mode",
+    }
     refused = {name for name, rule in UNSUPPORTED.items() if not rule.accepts(hudi_settings()[name].default)}
     assert refused == other
 

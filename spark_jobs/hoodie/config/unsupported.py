@@ -84,6 +84,11 @@ _CHANGES_ROWS: dict[str, tuple[tuple[str, ...], str]] = {
         ("true",),
         "of equal ordering values the new row wins",
     ),
+    "hoodie.sql.insert.mode": (
+        ("non-strict",),
+        "INSERT INTO goes by hoodie.spark.sql.insert.into.operation=upsert, or for strict by "
+        "hoodie.datasource.insert.dup.policy=fail",
+    ),
     "hoodie.storage.layout.partitioner.class": ((), _OWN_CODE),
     "hoodie.storage.layout.type": (("default",), "hoodie.index.type=BUCKET alone brings the BUCKET layout"),
     "hoodie.write.partial.update.schema": ((), "bring whole rows, or choose a payload of partial updates"),
@@ -222,6 +227,11 @@ _CHANGES_WHAT_OTHERS_SEE: dict[str, tuple[tuple[str, ...], str]] = {
     "hoodie.write.merge.handle.class": (
         ("org.apache.hudi.io.filegroupreaderbasedmergehandle",),
         _OWN_CODE,
+    ),
+    "hoodie.write.rolling.metadata.keys": (
+        (),
+        "commits carry no metadata of earlier ones, so that later writers of Apache Hudi would not find it; "
+        "leave it out",
     ),
 }
 

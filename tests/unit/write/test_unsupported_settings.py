@@ -107,6 +107,7 @@ REFUSED = [
     ("hoodie.errortable.enable", "true", "filter"),
     ("hoodie.datasource.hive_sync.create_managed_table", "true", "external tables"),
     ("hoodie.parquet.write.config.injector.class", "org.example.Encrypts", "encrypt"),
+    ("hoodie.write.rolling.metadata.keys", "checkpoint", "no metadata of earlier ones"),
 ]
 
 
@@ -120,6 +121,20 @@ def test_what_cannot_be_ignored_is_refused(tmp_path: Path, name: str, value: obj
 def test_their_defaults_may_be_given(tmp_path: Path) -> None:
     defaults = {name: hudi_settings()[name].default for name, *_ in REFUSED}
     assert hoodie.write_table(ROWS, str(tmp_path / "t"), options={**OPTIONS, **defaults}).warnings == []
+
+
+@pytest.mark.parametrize("mode", ["upsert", "strict"])
+def test_the_old_mode_of_insert_into_is_refused(tmp_path: Path, mode: str) -> None:
+    """Rows depend on it in Apache Hudi, where it is given."""
+    name, table = "hoodie.sql.insert.mode", str(tmp_path / "t")
+    hoodie.write_table(ROWS, table, options=OPTIONS)
+    before, text = listing(tmp_path / "t"), "INSERT INTO t SELECT * FROM s"
+    with pytest.raises(ConfigError, match=f"{name}='{mode}' is not supported: .*insert.into.operation"):
+        hoodie.sql(text, tables={"t": table, "s": ROWS}, options={name: mode})
+    assert listing(tmp_path / "t") == before
+    done = hoodie.sql(text, tables={"t": table, "s": ROWS}, options={name: "non-strict"})
+    assert done.warnings == []
+    assert hoodie.read_table(table).num_rows == 2 * ROWS.num_rows
 
 
 def test_a_query_is_not_another_one_than_its_options_ask_for(tmp_path: Path) -> None:
