@@ -1,6 +1,7 @@
-"""`hoodie.metadata.enable` as tests find it: most go without the metadata table that new tables have.
+"""Defaults of settings as tests find them: most go without the metadata table that new tables have.
 
-Tests with the marker `real_defaults` run as users do, and so do most processes that tests start.
+Tests with the marker `real_defaults` run as users do, and so do most processes that tests start. The marker
+`table_version` names the version of the tables that a test makes in its process, where it says nothing else.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from hoodie.config import versions
 from hoodie.config.key import Key
 from hoodie.metadata.settings import METADATA_ENABLE
+from hoodie.write.settings import TABLE_VERSION
 
 
 def replace_default(key: Key[Any], value: Any) -> None:
@@ -27,3 +30,5 @@ def metadata_tables(made: bool) -> None:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before the fixtures, which write tables, too."""
     metadata_tables(item.get_closest_marker("real_defaults") is not None)
+    version = item.get_closest_marker("table_version")
+    replace_default(TABLE_VERSION, version.args[0] if version else versions.DEFAULT.number)

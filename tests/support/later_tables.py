@@ -6,14 +6,15 @@ import contextlib
 from collections.abc import Iterator
 
 from hoodie.write.settings import TABLE_VERSION
+from tests.support.defaults import replace_default
 
 
 @contextlib.contextmanager
 def new_tables_of(version: int) -> Iterator[None]:
     """Tables that are made meanwhile have this version by default."""
     default = TABLE_VERSION.default
-    object.__setattr__(TABLE_VERSION, "default", version)
+    replace_default(TABLE_VERSION, version)
     try:
         yield
     finally:
-        object.__setattr__(TABLE_VERSION, "default", default)
+        replace_default(TABLE_VERSION, default)

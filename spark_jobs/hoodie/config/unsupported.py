@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from hoodie.config.versions import DEFAULT
+from hoodie.config.versions import EARLIEST
 
 
 @dataclass(frozen=True)
@@ -266,7 +266,7 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "hoodie.table.format": (("native",), "tables have Apache Hudi's own format", ""),
     "hoodie.table.index.defs.path": ((), _INDEXES, ""),
     "hoodie.table.initial.version": (
-        (str(DEFAULT.number), DEFAULT.name.lower()),
+        (str(EARLIEST.number), EARLIEST.name.lower()),
         f"a new table has its own version there; {_VERSION}",
         "",
     ),
@@ -284,7 +284,7 @@ _MAKES_TABLES: dict[str, tuple[tuple[str, ...], str, str]] = {
     ),
     "hoodie.table.secondary.indexes.metadata": ((), _INDEXES, ""),
     "hoodie.timeline.history.path": (("history",), _FOLLOWS, ""),
-    "hoodie.timeline.layout.version": ((str(DEFAULT.layout.value),), _FOLLOWS, ""),
+    "hoodie.timeline.layout.version": ((str(EARLIEST.layout.value),), _FOLLOWS, ""),
     "hoodie.timeline.path": (("timeline",), _FOLLOWS, ""),
 }
 

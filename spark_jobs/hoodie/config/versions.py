@@ -51,6 +51,9 @@ DEFAULT = VERSIONS[6]
 #: what new tables may have; those between them are steps of upgrades
 OF_NEW_TABLES = (6, 8, 9)
 
+#: the earliest of them, which the metadata table of each table of the first layout has
+EARLIEST = VERSIONS[OF_NEW_TABLES[0]]
+
 #: the first version in which Apache Hudi's own payload classes are merge modes, and what is said beside them
 PAYLOADS_ARE_MODES_SINCE = 9
 
@@ -91,7 +94,7 @@ def check_writable(number: int, base_path: str, name: str) -> None:
         f"{base_path} has table version {number}, which is read here and not written. Upgrade the table with "
         f"Apache Hudi (call upgrade_table(table => '{name or '…'}', to_version => "
         f"'{VERSIONS[max(VERSIONS)].name}')), or downgrade it (call downgrade_table, to_version => "
-        f"'{DEFAULT.name}')",
+        f"'{EARLIEST.name}')",
         path=base_path,
         version=number,
     )

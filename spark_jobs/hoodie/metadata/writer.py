@@ -83,10 +83,10 @@ _LATER_PROPERTIES = {
 
 
 def _properties(data: properties.TableProperties) -> dict[str, str]:
-    """Of the metadata table of a table, which has its version."""
+    """Of the metadata table of a table, which has its version, or the earliest that tables are made of."""
     name = {properties.NAME: f"{data.name}{_SUFFIX}"}
     if versions.is_of_layout(data.version, LayoutVersion.ONE):
-        return {**name, **_PROPERTIES}
+        return {**name, **_PROPERTIES, properties.VERSION: str(versions.EARLIEST.number)}
     return {**name, **_LATER_PROPERTIES, properties.VERSION: str(data.version)}
 
 

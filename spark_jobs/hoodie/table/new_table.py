@@ -25,7 +25,7 @@ _DEFAULTS = {
     "hoodie.database.name": "",
     _TYPE: "COPY_ON_WRITE",
     _VERSION: str(versions.DEFAULT.number),
-    "hoodie.timeline.layout.version": str(versions.DEFAULT.layout.value),
+    "hoodie.timeline.layout.version": str(LayoutVersion.ONE.value),
     _ARCHIVE_FOLDER: "archived",
     "hoodie.table.base.file.format": "PARQUET",
     "hoodie.populate.meta.fields": "true",
@@ -61,9 +61,9 @@ _LATER_FOLDERS = (".schema", "timeline", "timeline/history", *_FOLDERS[2:])
 
 def complete(props: Mapping[str, str]) -> dict[str, str]:
     """The properties, and the defaults of those that are not given."""
-    if _is_later(props):
-        return {**_DEFAULTS, **_LATER_DEFAULTS, "hoodie.table.initial.version": props[_VERSION], **props}
     texts = {**_DEFAULTS, **props}
+    if _is_later(texts):
+        return {**_DEFAULTS, **_LATER_DEFAULTS, "hoodie.table.initial.version": texts[_VERSION], **props}
     return {**_MOR_DEFAULTS, **texts} if texts[_TYPE] == "MERGE_ON_READ" else texts
 
 
@@ -73,6 +73,5 @@ def folders(texts: Mapping[str, str]) -> Iterator[str]:
         yield name.format(archive=texts[_ARCHIVE_FOLDER])
 
 
-def _is_later(props: Mapping[str, str]) -> bool:
-    number = int(props.get(_VERSION, versions.DEFAULT.number))
-    return not versions.is_of_layout(number, LayoutVersion.ONE)
+def _is_later(texts: Mapping[str, str]) -> bool:
+    return not versions.is_of_layout(int(texts[_VERSION]), LayoutVersion.ONE)

@@ -46,6 +46,8 @@ def new_properties(
         if keys.java_class == KEY_GENERATORS.name("custom"):
             fields: tuple[str, ...] = config[PARTITIONPATH_FIELD]
             texts[properties.PARTITION_FIELDS] = ",".join(fields)
+        if config.given(ARCHIVE_FOLDER):  # which nothing reads in these versions
+            texts[properties.ARCHIVE_FOLDER] = config[ARCHIVE_FOLDER]
         return later_names.newer_names(texts) | _merging(config, payload)
     texts |= {properties.ARCHIVE_FOLDER: config[ARCHIVE_FOLDER], properties.PAYLOAD_CLASS: payload}
     if config[PRECOMBINE_FIELD]:
@@ -58,7 +60,7 @@ def check_version(config: Config) -> None:
     number = config[TABLE_VERSION]
     made = [known for known in versions.OF_NEW_TABLES if versions.is_writable(known)]
     if number not in made:
-        why = "are no longer made" if number < versions.DEFAULT.number else "are read and not written here"
+        why = "are no longer made" if number < versions.EARLIEST.number else "are read and not written here"
         raise ConfigError(
             f"a new table can't be made with {TABLE_VERSION.name}={number}: tables of this version {why}. "
             f"Give {' or '.join(map(str, made))}, or make the table with Apache Hudi",

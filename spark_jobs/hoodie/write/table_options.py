@@ -33,7 +33,7 @@ from hoodie.merge.settings import (
     PRECOMBINE_FIELD,
     MergeMode,
 )
-from hoodie.table import merge_rule, properties
+from hoodie.table import merge_rule, new_table, properties
 from hoodie.table.features import keeps_changes
 from hoodie.table.merge_rule import PAYLOADS
 from hoodie.table.properties import TableProperties
@@ -151,10 +151,11 @@ def _stored(props: TableProperties, name: str) -> str | None:
 
 def check_new(given: Config) -> None:
     """Raises ConfigError that lists every setting that asks for a table of another kind than is made here."""
+    made = new_table.complete({properties.VERSION: str(given[TABLE_VERSION])})
     wrong = [
-        f"{name}={given.text(name)!r}: {rule.instead}"
+        f"{name}={text!r}: {rule.instead}"
         for name, rule in UNSUPPORTED.items()
-        if rule.stored_as and not rule.accepts(given.text(name) or "")
+        if rule.stored_as and (text := given.text(name)) and not rule.same(text, made.get(rule.stored_as))
     ]
     if wrong:
         raise ConfigError(

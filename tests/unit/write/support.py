@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 import hoodie
 from hoodie.write.operation import WriteResult
+from hoodie.write.settings import TABLE_VERSION
 from tests.support.arrow import arrow_schema
 from tests.support.oracle import Mode, Model
 from tests.support.rows import assert_same_rows
@@ -126,11 +127,11 @@ class Templates:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._made: dict[tuple[Any, str], Pair] = {}
+        self._made: dict[tuple[Any, str, int | None], Pair] = {}
 
     def copy(self, path: Path, make: Callable[..., P], *arguments: Any) -> P:
         """What `make(path, *arguments)` gives; names of tables are those of their folders."""
-        key = (make, repr(arguments))
+        key = (make, repr(arguments), TABLE_VERSION.default)
         if key not in self._made:
             self._made[key] = make(self._folder / str(len(self._made)) / path.name, *arguments)
         template = cast(P, self._made[key])

@@ -34,6 +34,24 @@ MAKES_TABLES = [
 ]  # fmt: skip
 
 
+LAYOUTS = {6: "1", 8: "2", 9: "2"}
+
+
+@pytest.mark.parametrize("version", LAYOUTS)
+def test_what_follows_from_the_version_may_be_said_beside_it(tmp_path: Path, version: int) -> None:
+    own = {
+        "hoodie.write.table.version": version,
+        "hoodie.timeline.layout.version": LAYOUTS[version],
+        "hoodie.table.initial.version": version,
+    }
+    for _ in ("new", "existing"):
+        assert hoodie.write_table(ROWS, str(tmp_path / "t"), options={**OPTIONS, **own}).warnings == []
+    other = {"hoodie.timeline.layout.version": "1" if version > 6 else "2", "hoodie.table.initial.version": 7}
+    for name, value in other.items():
+        with pytest.raises(ConfigError, match=f"a new table can't be made with {name}="):
+            hoodie.write_table(ROWS, str(tmp_path / "other"), options={**OPTIONS, **own, name: value})
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Made, and written again, with all of these settings as a new table has them."""
@@ -44,6 +62,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize(("name", "other"), [case[:2] for case in MAKES_TABLES])
 def test_settings_that_make_a_table(tmp_path: Path, table: Path, name: str, other: object) -> None:
     new = tmp_path / "new"
@@ -70,8 +89,10 @@ def test_a_setting_is_accepted_where_a_table_of_apache_hudi_has_it(tmp_path: Pat
         hoodie.clean_table(str(table), options={dropped: False})
 
 
-def test_names_of_the_tables_properties_mean_the_settings(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", [6, 9])
+def test_names_of_the_tables_properties_mean_the_settings(tmp_path: Path, version: int) -> None:
     options = {
+        "hoodie.table.version": version,
         "hoodie.table.recordkey.fields": "id",
         "hoodie.table.partition.fields": "region",
         "hoodie.table.precombine.field": "ts",
@@ -89,7 +110,7 @@ def test_names_of_the_tables_properties_mean_the_settings(tmp_path: Path) -> Non
         "ts",
     )
     assert (made.table_type.value, made.archive_folder) == ("MERGE_ON_READ", "old")
-    assert (table / ".hoodie" / "old").is_dir()
+    assert (table / ".hoodie" / "old").is_dir() is (version == 6), "versions 8 and 9 read another property"
     for folder in ("../out", "metadata", "", "a/b"):
         with pytest.raises(HoodieError, match="archivelog"):
             hoodie.write_table(ROWS, str(tmp_path / "n"), options={"hoodie.archivelog.folder": folder})
