@@ -16,6 +16,7 @@ from hoodie.errors import CommitConflict, TableBusy
 from hoodie.timeline.active import Timeline
 from hoodie.write.transaction import Transaction
 from tests.support.at_once import OPTIMISTIC
+from tests.support.later_tables import new_tables_of
 from tests.support.storages import Delegating, wrapped
 
 OPTIONS = {
@@ -203,6 +204,7 @@ def test_a_statement_is_evaluated_again(path: str, text: str, expected: dict[str
     assert values(path) == expected
 
 
+@pytest.mark.table_version(6)
 def test_a_compaction_that_is_cancelled_beside_a_write(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its rows were on their way to the file slice that the compaction was to begin."""
     options = {**OPTIONS, **MOR, "hoodie.compact.inline.max.delta.commits": "1"}
@@ -225,14 +227,16 @@ def test_a_compaction_that_is_cancelled_beside_a_write(path: str, monkeypatch: p
     assert values(path) == {"a1": 4}
 
 
-def test_a_commit_of_a_writer_that_was_rolled_back_is_no_damage(path: str) -> None:
+@pytest.mark.parametrize("version", [6, 9])
+def test_a_commit_of_a_writer_that_was_rolled_back_is_no_damage(path: str, version: int) -> None:
     """It published on a storage that does not fence, and has not looked yet: what reads then comes again."""
-    write("a1", value=1)(path, OPTIONS)
+    with new_tables_of(version):
+        write("a1", value=1)(path, OPTIONS)
     lost = write("a2")(path, OPTIONS).instant
-    meta = Path(path, ".hoodie")
-    late = (meta / f"{lost}.commit").read_bytes()
+    [file] = Path(path, Timeline.load(path).layout.folder).glob(f"{lost}*.commit")
+    late = file.read_bytes()
     hoodie.rollback_table(path, lost, options=OPTIONS)
-    (meta / f"{lost}.commit").write_bytes(late)
+    file.write_bytes(late)
     with pytest.raises(
         TableBusy, match=f"commit {lost} of .* was rolled back before its writer published it"
     ):

@@ -17,7 +17,6 @@ from hoodie.table.committed_files import (
     CommittedFile,
     CommittedFiles,
     FileMismatch,
-    mismatches_in,
     refuse,
 )
 from hoodie.table.handle import Table
@@ -103,7 +102,7 @@ def check_no_gaps(
     """
     committed = CommittedFiles(timeline=timeline, storage=table.storage, properties=table.properties)
     latest = committed.latest(snapshot, frozenset(slices))
-    found = mismatches_in(latest, [item for group in slices.values() for item in group])
+    found = committed.mismatches(latest, [item for group in slices.values() for item in group])
     wrong = [item for item in found if item.size is None]
     if not wrong or table.refresh().instants != timeline.instants:
         return
@@ -135,7 +134,7 @@ def _lacking(
     latest = committed.latest(snapshot, frozenset(partitions))
     if groups is not None:
         latest = {group: files for group, files in latest.items() if group in groups}
-    return list(mismatches_in(latest, slices, bases_only))
+    return list(committed.mismatches(latest, slices, bases_only))
 
 
 def _empty(slices: Sequence[FileSlice]) -> list[FileMismatch]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from hoodie.format.names import join
 from hoodie.storage import Storage
-from hoodie.table.committed_files import UNKNOWN, CommittedFiles, FileMismatch, mismatches_in
+from hoodie.table.committed_files import UNKNOWN, CommittedFiles, FileMismatch
 from hoodie.table.handle import Table
 from hoodie.table.view import merged_slices
 from hoodie.timeline.active import Timeline
@@ -54,7 +54,7 @@ def audit(table: Table) -> Audit:
     latest = committed.latest(snapshot)
     partitions = sorted({partition for partition, _ in latest})
     slices = [item for partition in partitions for item in merged_slices(snapshot, listing.files, partition)]
-    lost = [item for item in mismatches_in(latest, slices) if committed.confirms(item)]
+    lost = [item for item in committed.mismatches(latest, slices) if committed.confirms(item)]
     needed = {path for files in latest.values() for path in files}
     older = []
     for path, file in named.items():

@@ -9,7 +9,6 @@ here, except where a later commit added logs to them.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +23,7 @@ from hoodie.table.slicing import Slicing, slicing_of
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archive.archive import Archive
-from hoodie.timeline.commit_details import is_searched, stats_of
+from hoodie.timeline.commit_details import is_searched, paths_of, stats_of
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from hoodie.timeline.models.restore import RestoreMetadata
@@ -40,7 +39,6 @@ File = tuple[str, str]
 SMALLEST = 12
 UNKNOWN = -1
 _NAMED = 3
-_PATH = re.compile(rb'"path"\s*:\s*"([^"]*)"')
 
 
 class CommittedFile(NamedTuple):
@@ -127,10 +125,11 @@ def _adds_files(
     """Does a commit name more than base files that were superseded later? Parsing takes ten times longer."""
     if partitions is not None and is_searched(data, partitions):
         return True
-    for path in _PATH.findall(data):
-        if b"\\" in path:
-            return True
-        partition, _, name = path.decode().rpartition("/")
+    paths = paths_of(data)
+    if paths is None:
+        return True
+    for path in paths:
+        partition, _, name = path.rpartition("/")
         if partitions is not None and partition not in partitions:
             continue
         group = (partition, name.partition("_")[0])
@@ -212,6 +211,38 @@ class CommittedFiles:
                     files[file.path] = file
         return latest
 
+    def mismatches(
+        self,
+        latest: Mapping[Group, Mapping[str, CommittedFile]],
+        slices: Iterable[FileSlice],
+        bases_only: bool = False,
+    ) -> Iterator[FileMismatch]:
+        """Files of the latest slices that a query's slices, found by listing, lack or have in another size."""
+        found = {(item.partition, item.file_id): item for item in slices}
+        for group, files in latest.items():
+            item = found.get(group)
+            base = item.base if item else None
+            sizes = {} if item is None else {log.name: log.size for log in item.logs}
+            floor = base.instant if base else self._named_slice(item)
+            for file in files.values():
+                superseded = floor is not None and REQUESTED.before(file.slice, floor)
+                if superseded or (file.log and bases_only):
+                    continue  # superseded by what a commit wrote that is not on the timeline any more
+                if not file.log:
+                    size = base.size if base and base.name == file.name else None
+                    if size is None or (file.size != UNKNOWN and size != file.size):
+                        yield FileMismatch(file, size)
+                elif (size := sizes.get(file.name)) is None or size < file.size:
+                    yield FileMismatch(file, size)
+
+    def _named_slice(self, item: FileSlice | None) -> InstantTime | None:
+        """The one that logs without a base file name. Where they are their writes' own they name none: those of
+        a base file that is missing seem to begin a later slice.
+        """
+        if item is None or self._slicing.of_writes:
+            return None
+        return REQUESTED.first(log.slice for log in item.logs)
+
     def partitions(self, snapshot: TimelineView) -> set[str]:
         """The partitions of the files that the snapshot's commits name. Raises TableError."""
         found = set[str]()
@@ -220,14 +251,12 @@ class CommittedFiles:
                 continue
             with contextlib.suppress(FileNotFoundError):
                 data = self.timeline.read(instant, self.storage)
-                paths = set(_PATH.findall(data))
-                if any(b"\\" in path for path in paths):
-                    found.update(
-                        file.partition
-                        for file in files_of_commit(self.timeline, self._slicing, instant, data, None)
-                    )
+                paths = paths_of(data)
+                if paths is None:
+                    files = files_of_commit(self.timeline, self._slicing, instant, data, None)
+                    found.update(file.partition for file in files)
                 else:
-                    found.update(path.decode().rpartition("/")[0] for path in paths)
+                    found.update(path.rpartition("/")[0] for path in paths)
         return found
 
     def have_any(self, names: Collection[str]) -> bool:
@@ -315,28 +344,6 @@ def _deleted_by_rollback(done: RollbackMetadata) -> Iterator[File]:
 
 def _named(partition: str, paths: tuple[str, ...]) -> Iterator[File]:
     return ((partition, path.rpartition("/")[2]) for path in paths)
-
-
-def mismatches_in(
-    latest: Mapping[Group, Mapping[str, CommittedFile]], slices: Iterable[FileSlice], bases_only: bool = False
-) -> Iterator[FileMismatch]:
-    """Files of the latest slices that a query's slices, found by listing, lack or have in another size."""
-    found = {(item.partition, item.file_id): item for item in slices}
-    for group, files in latest.items():
-        item = found.get(group)
-        base = item.base if item else None
-        sizes = {} if item is None else {log.name: log.size for log in item.logs}
-        floor = base.instant if base else REQUESTED.first(log.slice for log in item.logs) if item else None
-        for file in files.values():
-            superseded = floor is not None and REQUESTED.before(file.slice, floor)
-            if superseded or (file.log and bases_only):
-                continue  # superseded by what a commit wrote that is not on the timeline any more
-            if not file.log:
-                size = base.size if base and base.name == file.name else None
-                if size is None or (file.size != UNKNOWN and size != file.size):
-                    yield FileMismatch(file, size)
-            elif (size := sizes.get(file.name)) is None or size < file.size:
-                yield FileMismatch(file, size)
 
 
 def refuse(base_path: str, wrong: Sequence[FileMismatch], otherwise: str = "") -> None:

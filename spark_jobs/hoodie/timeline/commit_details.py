@@ -42,6 +42,9 @@ _END = 64
 _LIST = re.compile(r"\s*:\s*(?=\[)")
 _OBJECT = re.compile(r"\s*:\s*(?=\{)")
 _OPERATION = re.compile(r'"operationType"\s*:\s*"(\w*)"')
+_PATH = re.compile(rb'"path"\s*:\s*"([^"]*)"')
+#: how commits of layout two begin, which have no such names
+_AVRO = b"Obj\x01"
 
 
 #: above Java's longs, which the sums of a table's commits stay far below
@@ -169,6 +172,16 @@ def _searched(data: bytes, partitions: Collection[str]) -> dict[str, list[Mappin
                     found[partition] = group
             at = text.find(name, at + len(name))
     return found
+
+
+def paths_of(data: bytes) -> list[str] | None:
+    """The paths of files in a commit's text, which is not parsed. None where that has to be: names have escapes,
+    or the commit is Avro.
+    """
+    if data.startswith(_AVRO):
+        return None
+    found = _PATH.findall(data)
+    return None if any(b"\\" in path for path in found) else [path.decode() for path in found]
 
 
 def schema_text(data: bytes) -> str | None:

@@ -13,6 +13,7 @@ import pytest
 import hoodie
 from hoodie.errors import TableError
 from hoodie.table.listing import Possible, StorageListing
+from hoodie.timeline.active import Timeline
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import OPTIONS, data_files, listing
 
@@ -36,8 +37,19 @@ def empty(file: Path) -> None:
     file.write_bytes(b"")
 
 
+@pytest.fixture(scope="module", params=[6, 9], ids="version {}".format)
+def version(request: pytest.FixtureRequest) -> int:
+    """Of the tables: commits are JSON until version 6, and Avro since version 8."""
+    number: int = request.param
+    return number
+
+
+#: for what only version 6 has
+VERSION_6 = pytest.mark.parametrize("version", [6], indirect=True)
+
+
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
+def made(tmp_path_factory: pytest.TempPathFactory, version: int) -> tuple[Path, dict[str, list[str]]]:
     """Both tables, and their instants."""
     folder = tmp_path_factory.mktemp("made")
     instants = {}
@@ -46,6 +58,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list
         ("mor", MOR, [small_rows(range(30), version) for version in (1, 2, 3)]),
     ):
         tables = [as_table(rows, SMALL_SCHEMA) for rows in batches]
+        options = {**options, "hoodie.write.table.version": version}
         written = [hoodie.write_table(rows, str(folder / name), options=options) for rows in tables]
         instants[name] = [result.instant for result in written]
     return folder, instants
@@ -61,6 +74,11 @@ def cow(made: tuple[Path, dict[str, list[str]]], tmp_path: Path) -> tuple[Path, 
 def mor(made: tuple[Path, dict[str, list[str]]], tmp_path: Path) -> tuple[Path, list[str]]:
     """A base file and two logs in each partition."""
     return Path(shutil.copytree(made[0] / "mor", tmp_path / "mor")), made[1]["mor"]
+
+
+def timeline(path: Path) -> Path:
+    """The folder of the instants."""
+    return path / Timeline.load(str(path)).layout.folder
 
 
 def refused(path: Path, file: Path, instant: str, **query: Any) -> str:
@@ -85,7 +103,8 @@ def test_a_missing_base_file_of_an_older_commit(cow: tuple[Path, list[str]], sup
     assert hoodie.read_table(str(path), options=UNVERIFIED).num_rows == 20
     # what the query does not read need not be there
     assert hoodie.read_table(str(path), where="region = 'us'").num_rows == 10
-    assert hoodie.read_table(str(path), begin=first).num_rows == 2
+    begin = Timeline.load(str(path)).commits()[0].completion or first
+    assert hoodie.read_table(str(path), begin=begin).num_rows == 2
 
 
 def test_a_missing_newest_version_does_not_show_the_one_before(cow: tuple[Path, list[str]]) -> None:
@@ -108,7 +127,8 @@ def test_a_missing_older_version_is_seen_by_time_travel_only(cow: tuple[Path, li
 @pytest.mark.parametrize("damage", [halve, empty, Path.unlink])
 def test_damaged_log_files(mor: tuple[Path, list[str]], number: int, damage: Damage) -> None:
     path, instants = mor
-    [file] = (path / "us").glob(f".*.log.{number}_*")
+    logs = sorted((path / "us").glob(".*.log.*"))
+    file = logs[number - 1]
     damage(file)
     refused(path, file, instants[number])
     assert hoodie.read_table(str(path), query="read_optimized").num_rows == 30
@@ -118,15 +138,17 @@ def test_damaged_log_files(mor: tuple[Path, list[str]], number: int, damage: Dam
 def test_a_log_file_that_grew(mor: tuple[Path, list[str]]) -> None:
     """A writer that appends may have died in the middle."""
     path, _ = mor
-    [file] = (path / "us").glob(".*.log.2_*")
+    file = max((path / "us").glob(".*.log.*"))
     with file.open("ab") as log:
         log.write(b"#HUDI#")
     assert hoodie.read_table(str(path)).num_rows == 30
 
 
+@VERSION_6
 def test_a_missing_base_file_of_an_archived_commit_under_logs(mor: tuple[Path, list[str]]) -> None:
+    """Commits of logs name the base file, which they do not since version 8."""
     path, (first, *_) = mor
-    for file in (path / ".hoodie").glob(f"{first}.*"):
+    for file in timeline(path).glob(f"{first}[._]*"):
         file.unlink()
     [base] = (path / "us").glob("*.parquet")
     base.unlink()
@@ -174,12 +196,13 @@ def test_work_on_torn_base_files(
     path, (first, *_) = mor if work is compact else cow
     [file] = (path / "eu").glob("*.parquet")
     damage(file)
-    completed = {item.name for item in (path / ".hoodie").iterdir() if item.name.count(".") == 1}
+    folder = timeline(path)
+    completed = {item.name for item in folder.iterdir() if item.name.count(".") == 1}
     with pytest.raises(TableError, match=file.name) as error:
         work(path)
     assert error.value.values["instant"] == first
-    now = {item.name for item in (path / ".hoodie").iterdir() if item.name.count(".") == 1}
-    assert now - completed <= {item.name for item in (path / ".hoodie").glob("*.inflight")}
+    now = {item.name for item in folder.iterdir() if item.name.count(".") == 1}
+    assert now - completed <= {item.name for item in folder.glob("*.inflight")}
 
 
 def test_what_lacks_files_is_not_rewritten(cow: tuple[Path, list[str]], mor: tuple[Path, list[str]]) -> None:
@@ -189,13 +212,13 @@ def test_what_lacks_files_is_not_rewritten(cow: tuple[Path, list[str]], mor: tup
     base.unlink()
     with pytest.raises(TableError, match=base.name):
         compact(path)
-    assert not [*path.glob(".hoodie/*.compaction.*")]
+    assert not [*timeline(path).glob("*.compaction.*")]
     path, (_, second) = cow
     [newest] = (path / "us").glob(f"*_{second}.parquet")
     newest.unlink()
     with pytest.raises(TableError, match=newest.name):
         cluster(path)
-    assert not [*path.glob(".hoodie/*.replacecommit.*")]
+    assert not [*timeline(path).glob("*.replacecommit.*"), *timeline(path).glob("*.clustering.*")]
 
 
 def test_rows_are_not_written_beside_missing_files(cow: tuple[Path, list[str]]) -> None:
@@ -218,10 +241,10 @@ def test_a_commit_is_archived_while_a_query_is_planned(
     cow: tuple[Path, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, (first, _) = cow
-    listed = StorageListing.partitions
+    listed, folder = StorageListing.partitions, timeline(path)
 
     def later(listing: StorageListing, possible: Possible | None = None) -> list[str]:
-        for file in (path / ".hoodie").glob(f"{first}.*"):
+        for file in folder.glob(f"{first}[._]*"):
             file.unlink()
         return listed(listing, possible)
 
@@ -248,6 +271,7 @@ def test_a_write_and_its_clean_while_a_query_is_planned(
     assert set(hoodie.read_table(str(path))["ts"].to_pylist()) == {9000}
 
 
+@VERSION_6
 @pytest.mark.parametrize("kind", [".orc", ".lance", ".hfile"])
 def test_base_files_of_another_format_are_no_lack_of_rows(
     cow: tuple[Path, list[str]], mor: tuple[Path, list[str]], kind: str
