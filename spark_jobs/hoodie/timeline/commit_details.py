@@ -105,15 +105,20 @@ class CommitDetails:
             return None
 
 
-def base_file_totals(data: bytes) -> tuple[int, int]:
-    """Rows and bytes that a commit of layout one wrote into base files with rows. A commit of files without
-    logs is searched, not parsed. Raises ValueError, AttributeError or TypeError for other content.
+def base_file_totals(data: bytes, value: ReadValue = json_object) -> tuple[int, int]:
+    """Rows and bytes that a commit wrote into base files with rows. `value`: as of CommitMetadata.
+
+    The text of a commit of files without logs is searched, not parsed. Raises ValueError, AttributeError or
+    TypeError for other content.
     """
     if _BOOTSTRAP.search(data):
         return 0, 0
-    if _OF_LOG not in data:
+    if _OF_LOG not in data and not data.startswith(_AVRO):
         return sum(map(int, _ROWS.findall(data))), sum(map(int, _BYTES.findall(data)))
-    stats = (json_object(data).get("partitionToWriteStats") or {}).values()
+    found = value(data)
+    if found.get("operationType") == "BOOTSTRAP":
+        return 0, 0
+    stats = (found.get("partitionToWriteStats") or {}).values()
     bases = [stat for group in stats for stat in group if stat.get("logVersion") is None]
     rows, size = (sum(stat.get(key) or 0 for stat in bases) for key in ("numWrites", "totalWriteBytes"))
     return rows, size
@@ -175,8 +180,8 @@ def _searched(data: bytes, partitions: Collection[str]) -> dict[str, list[Mappin
 
 
 def paths_of(data: bytes) -> list[str] | None:
-    """The paths of files in a commit's text, which is not parsed. None where that has to be: names have escapes,
-    or the commit is Avro.
+    """The paths of files in a commit's text, which is not parsed. None where that has to be: names have
+    escapes, or the commit is Avro.
     """
     if data.startswith(_AVRO):
         return None

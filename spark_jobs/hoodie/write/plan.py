@@ -356,7 +356,7 @@ def _written(timeline: Timeline, storage: Storage) -> Iterator[tuple[int, int]]:
     """Rows and bytes in base files by commit, newest first, of those that are still on the timeline."""
     for instant in reversed(timeline.commits()[-_LOOKED_AT:]):
         with contextlib.suppress(FileNotFoundError, ValueError, AttributeError, TypeError):
-            yield base_file_totals(timeline.read(instant, storage))
+            yield base_file_totals(timeline.read(instant, storage), timeline.value_of(instant))
 
 
 def _shape(

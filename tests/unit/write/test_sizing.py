@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import hoodie
 from tests.support.rows import assert_same_rows
@@ -71,18 +72,23 @@ def test_without_packing_every_write_makes_its_file(tmp_path: Path) -> None:
     assert len(data_files(tmp_path / "t")) == 4
 
 
-def test_record_size_is_learnt_from_a_commit_that_was_big_enough(tmp_path: Path) -> None:
+VERSIONS = pytest.mark.parametrize("version", [6, 9])
+
+
+@VERSIONS
+def test_record_size_is_learnt_from_a_commit_that_was_big_enough(tmp_path: Path, version: int) -> None:
     """A wrong estimate makes too many files once, not twice."""
-    wrong = {**SIZES, RECORD_SIZE: ROW * 20, SMALL_FILE: 1}
+    wrong = {**SIZES, RECORD_SIZE: ROW * 20, SMALL_FILE: 1, "hoodie.write.table.version": version}
     first = hoodie.write_table(_rows(range(500)), str(tmp_path / "t"), options=wrong)
     second = hoodie.write_table(_rows(range(500, 1000)), str(tmp_path / "t"), options=wrong)
     assert first.num_files > 30
     assert second.num_files < 10
 
 
-def test_record_size_is_learnt_without_packing(tmp_path: Path) -> None:
+@VERSIONS
+def test_record_size_is_learnt_without_packing(tmp_path: Path, version: int) -> None:
     """The threshold is a share of the small-file limit, so with a limit of 0 any commit tells."""
-    wrong = {**SIZES, RECORD_SIZE: ROW * 20, SMALL_FILE: 0}
+    wrong = {**SIZES, RECORD_SIZE: ROW * 20, SMALL_FILE: 0, "hoodie.write.table.version": version}
     first = hoodie.write_table(_rows(range(100)), str(tmp_path / "t"), options=wrong)
     second = hoodie.write_table(_rows(range(100, 200)), str(tmp_path / "t"), options=wrong)
     assert (first.num_files, second.num_files) == (7, 1)
