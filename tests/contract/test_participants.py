@@ -75,8 +75,9 @@ def test_services_inside_of_a_write_and_the_repair_of_a_failed_one(tmp_path: Pat
         history.change(version)
     path = str(history.path)
     assert hoodie.compact_table(path, options={**COMPACT, **LEDGER}).compacted
-    failed = Timeline.load(path).commits()[-1].time[:-1] + "9"
-    Path(path, f".hoodie/{failed}.deltacommit.requested").touch()
+    timeline = Timeline.load(path)
+    failed = timeline.commits()[-1].time[:-1] + "9"
+    Path(path, timeline.layout.folder, f"{failed}.deltacommit.requested").touch()
     result = history.write(small_rows(range(5), 7), hoodie__clean__automatic="true")
     assert result.rolled_back == [failed]
     found = entries(path)

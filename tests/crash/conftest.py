@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import pytest
 
-from hoodie.config.versions import DEFAULT
+from hoodie.config.versions import EARLIEST
 from hoodie.table import properties
 from tests.crash.cases import Case, Kind, chosen, every, step
 from tests.crash.checks import Rows, committed, counted, hudi_rs_rows, leftovers, our_rows
@@ -24,14 +24,14 @@ T = TypeVar("T")
 #: modules whose tests run on tables of version 9, too
 ON_LATER_TABLES = ("test_attempts", "test_compaction", "test_metadata", "test_writers")
 _UNDISTURBED = "undisturbed"
-_GOLDEN = {DEFAULT.number: ("golden_tables", "0.15.0-v6")}
+_GOLDEN = {EARLIEST.number: ("golden_tables", "0.15.0-v6")}
 
 
 class Bench:
     """Makes tables for cases; a Kit for scenarios."""
 
     def __init__(
-        self, root: Path, worker: Worker, request: pytest.FixtureRequest, version: int = DEFAULT.number
+        self, root: Path, worker: Worker, request: pytest.FixtureRequest, version: int = EARLIEST.number
     ) -> None:
         self.version = version
         self._root = root
@@ -174,14 +174,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "version" in metafunc.fixturenames and module in ON_LATER_TABLES:
         numbers = (9, 8) if module == "test_metadata" else (9,)
         later = [pytest.param(number, marks=pytest.mark.full) for number in numbers]
-        ids = [f"version {number}" for number in (DEFAULT.number, *numbers)]
-        metafunc.parametrize("version", [DEFAULT.number, *later], ids=ids)
+        ids = [f"version {number}" for number in (EARLIEST.number, *numbers)]
+        metafunc.parametrize("version", [EARLIEST.number, *later], ids=ids)
 
 
 @pytest.fixture
 def version() -> int:
     """Of new tables; tests may be parametrized with it."""
-    return DEFAULT.number
+    return EARLIEST.number
 
 
 @pytest.fixture

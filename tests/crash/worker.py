@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from hoodie.config.versions import DEFAULT
+from hoodie.config.versions import EARLIEST
 from hoodie.errors import HoodieError
 from hoodie.storage.exclusive import Way
 from tests.crash import (  # noqa: F401  scenarios
@@ -56,7 +56,7 @@ def answer(pause: Path) -> dict[str, Any]:
 class Worker:
     """The pytest side."""
 
-    def __init__(self, way: Way = Way.LINK, version: int = DEFAULT.number) -> None:
+    def __init__(self, way: Way = Way.LINK, version: int = EARLIEST.number) -> None:
         """`version`: of new tables."""
         self._process = subprocess.Popen(
             python("-m", "tests.crash.worker", way.name, str(version)),

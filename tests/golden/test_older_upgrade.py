@@ -25,6 +25,8 @@ from tests.support.faults import Faults, InjectedFault, Phase, injected
 from tests.support.tiers import full_but
 from tests.unit.write.support import listing
 
+pytestmark = pytest.mark.table_version(6)
+
 RECORD_KEY = "hoodie.datasource.write.recordkey.field"
 PARTITION = "hoodie.datasource.write.partitionpath.field"
 HIVE_STYLE = "hoodie.datasource.write.hive_style_partitioning"

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.conftest import require
 from tests.support.hudi_client import HudiServer, missing
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tables that are made here are of version 6, which all that read and write beside us know, where a test
+    says nothing else.
+    """
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("table_version") is None:
+            item.add_marker(pytest.mark.table_version(6))
 
 
 @pytest.fixture(scope="session")

@@ -38,6 +38,7 @@ BY_REGION = {"hoodie.datasource.write.partitionpath.field": "region"}
 COMPACT = {"hoodie.compact.inline.max.delta.commits": "1"}
 NO_WAIT = {"hoodie.write.wait.for.writer.ms": "0"}
 WRITTEN = {
+    "hoodie.write.table.version": 6,
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.index.bloom.num_entries": 100,
     "hoodie.parquet.small.file.limit": 0,

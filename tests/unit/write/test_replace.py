@@ -355,7 +355,7 @@ def plan_clustering(path: Path, partition: str) -> str:
         if item["partition"] == partition
     ]  # fmt: skip
     record = {"operationType": "CLUSTER", "clusteringPlan": {"inputGroups": [{"slices": slices}]}}
-    instant = Instant(new_instant_time(timeline.last_time, True), Action.REPLACECOMMIT, State.REQUESTED)
+    instant = Instant(new_instant_time(timeline.last_time, True), timeline.layout.clustering, State.REQUESTED)
     data = write_record("HoodieRequestedReplaceMetadata", record)
     store_at(path).create(instant, data)
     return instant.time
