@@ -217,7 +217,7 @@ class CommittedFiles:
         slices: Iterable[FileSlice],
         bases_only: bool = False,
     ) -> Iterator[FileMismatch]:
-        """Files of the latest slices that a query's slices, found by listing, lack or have in another size."""
+        """Files of the latest slices that slices found by listing lack, or have in another size."""
         found = {(item.partition, item.file_id): item for item in slices}
         for group, files in latest.items():
             item = found.get(group)
@@ -236,8 +236,8 @@ class CommittedFiles:
                     yield FileMismatch(file, size)
 
     def _named_slice(self, item: FileSlice | None) -> InstantTime | None:
-        """The one that logs without a base file name. Where they are their writes' own they name none: those of
-        a base file that is missing seem to begin a later slice.
+        """The one that logs without a base file name. Where they are their writes' own they name none: those
+        of a base file that is missing seem to begin a later slice.
         """
         if item is None or self._slicing.of_writes:
             return None

@@ -16,7 +16,7 @@ from hoodie.codec.avro import read_record, write_record
 from hoodie.errors import CommitConflict, InputError, TableNotFound
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import Instant, State
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
 from tests.support.stores import store_at

@@ -52,7 +52,7 @@ from hoodie.timeline import token_store
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
-from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.rollback import unreported_files
 
@@ -177,10 +177,18 @@ def _write(target: ServiceTable, timeline: Timeline, files: list[Instant], done:
     if left:
         utc = target.props.timeline_utc
         states = (
-            (item, timeline.read(item, storage), format_millis(_changed_ms(timeline, item), utc))
+            (item, _content(timeline, item, storage), format_millis(_changed_ms(timeline, item), utc))
             for item in left
         )
         done.archive_file, done.bytes = archive.append(states, target.config[BATCH], _ATTEMPTS)
+
+
+def _content(timeline: Timeline, instant: Instant, storage: Storage) -> bytes:
+    """Raises TableError for a completed commit that was emptied or torn: what it wrote would be forgotten."""
+    data = timeline.read(instant, storage)
+    if instant.completed and instant.action in COMMIT_ACTIONS:
+        timeline.parse_state(instant, data)
+    return data
 
 
 def _changed_ms(timeline: Timeline, instant: Instant) -> int:
