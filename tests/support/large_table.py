@@ -98,6 +98,7 @@ class LargeTable:
         # files are copied beside the writer, and a metadata table would not list them
         alone = {
             **OPTIONS,
+            "hoodie.write.table.version": "6",
             "hoodie.table.services.enabled": "false",
             "hoodie.metadata.enable": "false",
         }

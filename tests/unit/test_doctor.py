@@ -28,6 +28,8 @@ from scripts.environment import ROOT
 from tests.support.handles import table_at
 from tests.support.stores import store_at
 
+pytestmark = pytest.mark.table_version(6)
+
 STORAGE = LocalStorage()
 OPTIONS = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.index.bloom.num_entries": "100"}
 PENDING = "20260102000000000"

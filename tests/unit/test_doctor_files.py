@@ -18,6 +18,8 @@ from tests.support.cli import Run, said
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import OPTIONS
 
+pytestmark = pytest.mark.table_version(6)
+
 MOR = {**OPTIONS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 
 

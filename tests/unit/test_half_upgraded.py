@@ -21,6 +21,8 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.time import InstantTime
 from tests.unit.write.support import listing
 
+pytestmark = pytest.mark.table_version(6)
+
 OPTIONS: dict[str, Any] = {
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.index.bloom.num_entries": 100,

@@ -14,6 +14,8 @@ import pytest
 import hoodie
 from scripts.environment import ROOT
 
+pytestmark = pytest.mark.table_version(6)
+
 TIMES = [
     datetime(2024, 1, 1, 20, 34, 56, 123456, timezone.utc),
     datetime(9999, 12, 31, tzinfo=timezone.utc),

@@ -17,6 +17,8 @@ from hoodie.engine.legacy_calendar import LegacyCalendar
 from hoodie.errors import InputError, TableError
 from tests.support.parquet_files import ENCRYPTIONS, encrypted
 
+pytestmark = pytest.mark.table_version(6)
+
 DAYS, TIMES = pa.date32(), pa.timestamp("us", "UTC")
 OPTIONS: dict[str, Any] = {
     "hoodie.datasource.write.recordkey.field": "id",

@@ -1,5 +1,6 @@
 """What a new table has in `.hoodie`, by its version: the properties that nobody gave, and the folders.
 
+Writers give the version; a table that is made without one is of the earliest.
 Standard library only. Source: format.md sections 0, 1.4, 15.1, 15.2; Apache Hudi 0.15.0 and 1.2.0
 HoodieTableMetaClient.
 """
@@ -24,7 +25,7 @@ _ARCHIVE_FOLDER = "hoodie.archivelog.folder"
 _DEFAULTS = {
     "hoodie.database.name": "",
     _TYPE: "COPY_ON_WRITE",
-    _VERSION: str(versions.DEFAULT.number),
+    _VERSION: str(versions.EARLIEST.number),
     "hoodie.timeline.layout.version": str(LayoutVersion.ONE.value),
     _ARCHIVE_FOLDER: "archived",
     "hoodie.table.base.file.format": "PARQUET",

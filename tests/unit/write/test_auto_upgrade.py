@@ -21,6 +21,8 @@ from tests.support.faults import Faults, InjectedFault, injected
 from tests.support.tiers import full_but
 from tests.unit.write.support import listing
 
+pytestmark = pytest.mark.table_version(6)
+
 ASKED = "hoodie.write.table.version"
 AUTO: dict[str, Any] = {"hoodie.write.auto.upgrade": True}
 NEW: dict[str, Any] = {

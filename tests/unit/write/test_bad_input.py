@@ -378,6 +378,7 @@ def _properties(table: Path, change: Callable[[str], str]) -> None:
     path.write_text(change(path.read_text()))
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [

@@ -50,6 +50,7 @@ def made(
     return pair
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize(
     ("asked", "kind"),
     crossed_but(
@@ -79,6 +80,7 @@ def test_by_footers_every_file_is_opened(tmp_path: Path, opened: list[str]) -> N
     assert len(opened) == 3
 
 
+@pytest.mark.table_version(6)
 def test_a_file_that_the_index_does_not_know_is_opened_with_a_warning(
     tmp_path: Path, opened: list[str]
 ) -> None:
@@ -104,6 +106,7 @@ def test_without_the_index_footers_are_read_with_a_warning(tmp_path: Path, opene
     pair.check()
 
 
+@pytest.mark.table_version(6)
 def test_ranges_of_a_row_group_without_statistics_rule_nothing_out(tmp_path: Path, opened: list[str]) -> None:
     """Apache Hudi counts nulls of -1 there, as Parquet's Java reader does."""
 

@@ -70,6 +70,7 @@ def test_files_of_one_bulk_insert_share_their_uuid_and_are_no_buckets(tmp_path: 
     assert hoodie.write_table(there, str(table)).num_updates == 3
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize("prefixes", [["00000000"], ["00000255"], ["00000003", "00000001"], ["12345678"] * 4])
 def test_bucket_numbers_are_told_from_chance(tmp_path: Path, prefixes: list[str]) -> None:
     table, there = tmp_path / "t", rows(*(f"d{number}" for number in range(len(prefixes))))
@@ -240,6 +241,7 @@ def test_what_the_index_does_not_do_is_refused(tmp_path: Path, options: dict[str
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize(
     "operation",
     full_but(
@@ -350,6 +352,7 @@ def test_updates_of_slices_under_compaction_stay_in_their_group(tmp_path: Path) 
     assert_same_rows(hoodie.read_table(str(table), query="read_optimized"), now)
 
 
+@pytest.mark.table_version(6)
 def test_file_groups_with_logs_only(tmp_path: Path) -> None:
     """As Flink and Java make them: read, updated, deleted from and compacted where they are."""
     table = tmp_path / "t"

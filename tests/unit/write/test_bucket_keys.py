@@ -95,6 +95,7 @@ def kept(before: dict[str, str], after: dict[str, str]) -> dict[str, str]:
     return {key: group for key, group in after.items() if key not in before}
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_version_6_has_keys_of_either(tmp_path: Path, layout: str) -> None:
     """Rows that Apache Hudi 1.x has put by its hash are updated and deleted there; new ones go where 0.15.0
@@ -119,6 +120,7 @@ def test_version_6_has_keys_of_either(tmp_path: Path, layout: str) -> None:
         assert kept(theirs, places(table)).keys() == {*ODD[20:], "new"}
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize("layout", full_but({"copy_on_write"}, LAYOUTS))
 def test_a_key_that_both_buckets_contain_is_refused_by_name(tmp_path: Path, layout: str) -> None:
     """Until its partition is written anew."""
@@ -156,6 +158,7 @@ def test_only_keys_of_two_buckets_are_looked_up(
     assert_same_rows(hoodie.read_table(str(table)), keyed(keys, 2))
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize("layout", full_but({"copy_on_write", "ring"}, LAYOUTS))
 def test_keys_stay_when_the_version_changes(tmp_path: Path, layout: str) -> None:
     table = tmp_path / "t"
@@ -229,6 +232,7 @@ def test_a_number_of_buckets_is_recognised_by_keys_of_either(tmp_path: Path) -> 
         put(table, keyed(ODD), "copy_on_write", **{"hoodie.bucket.index.num.buckets": 7})
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize(("keys", "staged"), [(ODD, 2), (PLAIN, 1)], ids=["odd", "plain"])
 def test_a_write_that_loses_places_such_keys_again(tmp_path: Path, keys: list[str], staged: int) -> None:
     """Apache Hudi 1.x has inserted them meanwhile. Rows of other keys are staged once."""

@@ -45,6 +45,8 @@ from tests.unit.write.support import (
     values,
 )
 
+pytestmark = pytest.mark.table_version(6)
+
 
 def write(table: Path, rows: Sequence[Mapping[str, Any]], operation: str = "upsert", **more: Any) -> str:
     """The instant of a write of SMALL_SCHEMA."""

@@ -22,6 +22,8 @@ from tests.unit.write.support import (
     plain,
 )
 
+pytestmark = pytest.mark.table_version(6)
+
 
 def _commit(table: Path, instant: str) -> dict[str, Any]:
     content: dict[str, Any] = json.loads((table / ".hoodie" / f"{instant}.commit").read_text())

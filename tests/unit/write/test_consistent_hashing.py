@@ -182,6 +182,7 @@ def test_another_hash_field_than_the_files_show_is_refused(tmp_path: Path) -> No
     assert len(hoodie.instants(str(table))) == 2
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize(
     "operation", full_but({"upsert", "bulk_insert"}, ["upsert", "insert", "bulk_insert", "insert_overwrite"])
 )
@@ -224,6 +225,7 @@ def test_a_ring_that_still_has_replaced_file_groups_is_refused(tmp_path: Path) -
     assert_placed(table, pa.concat_tables([keyed(*range(20)), keyed(*range(20, 40), ts=2)]))
 
 
+@pytest.mark.table_version(6)
 def test_file_groups_that_a_ring_lacks_may_be_overwritten(tmp_path: Path) -> None:
     """As Apache Hudi's insert_overwrite makes them."""
     table = tmp_path / "t"

@@ -127,6 +127,7 @@ def test_a_file_without_rows_is_left_as_hudi_leaves_it(tmp_path: Path) -> None:
     assert hoodie.read_table(str(path)).num_rows == 7
 
 
+@pytest.mark.table_version(6)
 def test_logged_deletes_always_win(tmp_path: Path) -> None:
     """A delete block without ordering values, which is what Apache Hudi's delete operation writes."""
     path = tmp_path / "t"

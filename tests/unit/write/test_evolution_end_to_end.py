@@ -244,6 +244,7 @@ def test_a_key_column_may_not_widen_into_other_keys(tmp_path: Path, column: str)
     assert hoodie.write_table(text, str(tmp_path / "t")).num_updates == 1
 
 
+@pytest.mark.table_version(6)
 def test_every_commit_says_what_the_schema_is(table: Path) -> None:
     hoodie.write_table(_rows(_with(OLD, tag=pa.string()), {"id": "a"}), str(table))
     newest = max((table / ".hoodie").glob("*.commit"))

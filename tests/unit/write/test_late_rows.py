@@ -157,6 +157,7 @@ def execute(path: Path) -> None:
     assert hoodie.compact_table(str(path), mode="execute").compacted
 
 
+@pytest.mark.table_version(6)
 def test_logs_go_to_the_slice_that_a_pending_compaction_began(tmp_path: Path) -> None:
     path = tmp_path / "t"
     put(path, ("a", 1, "x"), ("b", 1, "y"))

@@ -30,6 +30,8 @@ from tests.unit.write.support import (
     values,
 )
 
+pytestmark = pytest.mark.table_version(6)
+
 MERGE_MODE = "hoodie.record.merge.mode"
 EVENT_TIME = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 COMMIT_TIME = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"

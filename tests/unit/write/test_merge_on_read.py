@@ -58,6 +58,7 @@ from tests.unit.write.support import (
 WITHOUT_PARTITION = {name: value for name, value in MOR.items() if name != PARTITION}
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize("operation", ["upsert", "insert", "bulk_insert"])
 def test_a_new_table(tmp_path: Path, operation: str) -> None:
     """Base files under a delta commit; the properties as Apache Hudi has them."""
@@ -113,6 +114,7 @@ def test_every_type_in_a_log(tmp_path: Path) -> None:
             assert_same_rows(hoodie.read_table(str(pair.path)), expected, what=f"{form} {version}")
 
 
+@pytest.mark.table_version(6)
 def test_a_log_record(tmp_path: Path) -> None:
     """Meta columns as Apache Hudi fills them in logs, headers, the schema with meta columns."""
     path = tmp_path / "t"
@@ -146,6 +148,7 @@ def test_a_log_record(tmp_path: Path) -> None:
     assert from_avro(str(block.schema_text)).names == rows.column_names
 
 
+@pytest.mark.table_version(6)
 def test_write_statistics_of_a_log(tmp_path: Path) -> None:
     """As Apache Hudi 0.15.0 writes them (format.md 3.1), the slice's logs newest first, then the new one."""
     path = tmp_path / "t"
@@ -192,6 +195,7 @@ def test_write_statistics_of_a_log(tmp_path: Path) -> None:
     assert (result.num_deletes, result.num_updates, result.num_inserts, result.num_files) == (2, 0, 0, 1)
 
 
+@pytest.mark.table_version(6)
 def test_rows_then_deletes_in_one_log(tmp_path: Path) -> None:
     path = tmp_path / "t"
     put(path, *((key, 1, "x") for key in "abcd"))
@@ -229,6 +233,7 @@ def test_keys_that_are_not_there_are_not_deleted(tmp_path: Path) -> None:
     assert log_paths(path) == []
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize(("form", "file_size"), [("avro", 40_000), ("parquet", 9_000)])
 def test_blocks_and_files_of_limited_size(tmp_path: Path, form: str, file_size: int) -> None:
     """A block is flushed at its size, a file ends after the block that fills it; each has its statistics."""
@@ -268,6 +273,7 @@ def test_more_rows_than_the_memory_budget(tmp_path: Path) -> None:
     assert all(block.content_length < 1 << 15 for log in log_paths(pair.path) for block in blocks(log))
 
 
+@pytest.mark.table_version(6)
 def test_inserts_are_packed_into_the_smallest_file_without_logs(tmp_path: Path) -> None:
     """Written anew under the delta commit, its updates merged in; a slice with logs takes none."""
     pair = MorPair(tmp_path / "t", WITHOUT_PARTITION, partition=())
@@ -359,6 +365,7 @@ def test_keys_that_a_file_holds_twice(tmp_path: Path) -> None:
     assert values(path, "id") == ["a", "a", "b"]
 
 
+@pytest.mark.table_version(6)
 def test_a_log_file_of_that_name_is_left_alone(tmp_path: Path) -> None:
     """Names of logs do not hold the instant: a writer that was taken for dead may have made one."""
     path = tmp_path / "t"

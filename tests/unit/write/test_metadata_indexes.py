@@ -87,6 +87,7 @@ def test_a_new_table_has_them(history: History) -> None:
     assert bool(logs) == (history.kind == MERGE_ON_READ)
 
 
+@pytest.mark.table_version(6)
 def test_a_table_that_is_there_gets_them(tmp_path: Path) -> None:
     """Also one whose metadata table has the list of files alone. Its log files have no statistics."""
     history = made(tmp_path / "t", MERGE_ON_READ, 3, KEPT)
@@ -99,6 +100,7 @@ def test_a_table_that_is_there_gets_them(tmp_path: Path) -> None:
     history.check()
 
 
+@pytest.mark.table_version(6)
 @MOSTLY
 def test_unset_they_are_kept_and_false_drops_one(history: History) -> None:
     history.options = {name: text for name, text in history.options.items() if "index" not in name} | KEPT
@@ -143,6 +145,7 @@ def test_a_compaction_and_a_clustering(tmp_path: Path, templates: Templates) -> 
     history.check()
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize("compacted", full_but({True}, [False, True]))
 def test_a_rollback(tmp_path: Path, compacted: bool) -> None:
     """The next log file has the name of one that was rolled back, and statistics of its own."""
@@ -161,6 +164,7 @@ def test_a_rollback(tmp_path: Path, compacted: bool) -> None:
     history.check()
 
 
+@pytest.mark.table_version(6)
 @MOSTLY
 def test_its_own_compaction(history: History) -> None:
     history.options = {**history.options, **OFTEN}
@@ -187,6 +191,7 @@ def test_each_footer_is_read_once(tmp_path: Path) -> None:
     assert found[1] - found[0] == new
 
 
+@pytest.mark.table_version(6)
 def test_a_file_without_bounds_of_a_column_has_no_statistics(tmp_path: Path) -> None:
     """Apache Hudi would take the column for one of nulls."""
     path = str(tmp_path / "t")
@@ -243,6 +248,7 @@ def test_some_columns(tmp_path: Path) -> None:
     assert (stats.low, stats.high) == (0, 4)
 
 
+@pytest.mark.table_version(6)
 def test_logs_of_partial_updates_have_none(tmp_path: Path) -> None:
     """Apache Hudi would not find a row that is put together of values of several files."""
     partial = {"hoodie.datasource.write.payload.class": "PartialUpdateAvroPayload"}

@@ -56,6 +56,7 @@ def agrees(history: History) -> None:
     assert disagreements(history.path) == []
 
 
+@pytest.mark.table_version(6)
 @LOGS
 def test_a_new_table_has_one(history: History) -> None:
     agrees(history)
@@ -330,6 +331,7 @@ def test_indexes_that_are_not_kept_go_and_the_others_stay(golden_tables: Path, t
     assert disagreements(path) == []
 
 
+@pytest.mark.table_version(6)
 @LOGS
 def test_the_table_commits_after_its_metadata_table(history: History) -> None:
     faults = Faults()

@@ -80,6 +80,7 @@ def test_what_can_not_undo_anything_passes(tmp_path: Path) -> None:
     assert len(hoodie.instants(str(tmp_path / "t"))) == 6
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize(
     ("options", "refused"),
     [

@@ -171,6 +171,7 @@ def test_uncommitted_files_are_not_shown(table: Path, tmp_path: Path) -> None:
     assert [file.name] == [path.name for path in data_files(tmp_path / "t")]
 
 
+@pytest.mark.table_version(6)
 def test_a_commit_that_is_torn(tmp_path: Path) -> None:
     result = hoodie.write_table(plain(("a", 1, "x")), str(tmp_path / "t"), options=PLAIN)
     (tmp_path / "t" / ".hoodie" / f"{result.instant}.commit").write_text('{"partitionToWriteStats" : {')

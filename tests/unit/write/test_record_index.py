@@ -261,6 +261,7 @@ def test_while_a_plan_is_pending_all_files_are_searched(tmp_path: Path) -> None:
     assert not has_record_index(history.path)
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize("place", full_but({10}, [None, 10]))
 @pytest.mark.parametrize("way", full_but({"on the driver"}, ["on the driver", "by tasks"]))
 def test_a_damaged_index_is_not_believed(

@@ -69,6 +69,7 @@ def groups(table: Path, partition: str) -> set[str]:
     return {item["file_id"] for item in hoodie.file_groups(str(table)) if item["partition"] == partition}
 
 
+@pytest.mark.table_version(6)
 @ON_COW
 def test_an_overwrite_replaces_the_partitions_it_has_rows_for(tmp_path: Path, kind: str) -> None:
     table = pair(tmp_path / "t", kind)
@@ -86,6 +87,7 @@ def test_an_overwrite_replaces_the_partitions_it_has_rows_for(tmp_path: Path, ki
     table.write(small_rows(range(30), 1), "delete")
 
 
+@pytest.mark.table_version(6)
 @ON_MOR
 def test_an_overwrite_of_the_table_replaces_all(tmp_path: Path, kind: str) -> None:
     table = pair(tmp_path / "t", kind)
@@ -117,6 +119,7 @@ def test_partitions_are_deleted(tmp_path: Path, kind: str) -> None:
     assert values(table.path, "region") == ["apac"] * 20
 
 
+@pytest.mark.table_version(6)
 @ON_MOR
 def test_earlier_states_stay_readable_and_increments_show_the_new_rows(tmp_path: Path, kind: str) -> None:
     table = pair(tmp_path / "t", kind)
