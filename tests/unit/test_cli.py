@@ -202,6 +202,7 @@ def test_read_for_programs(run: Run, table: str) -> None:
     assert document["base_path"] == os.path.abspath(table)
 
 
+@pytest.mark.table_version(6)
 def test_queries(run: Run, table: str) -> None:
     first, second = (entry["instant"] for entry in hoodie.instants(table))
 
@@ -304,6 +305,7 @@ def test_timeline(run: Run, table: str) -> None:
     assert document["instants"] == hoodie.instants(table)
 
 
+@pytest.mark.table_version(6)
 def test_a_pending_write_is_on_the_timeline(run: Run, table: str) -> None:
     Path(table, ".hoodie", "29990101000000000.commit.requested").touch()
     last = run("timeline", "--table", table).out.splitlines()[-3].split()
@@ -482,6 +484,7 @@ def test_a_reader_that_leaves_early_is_no_error(run: Run, table: str) -> None:
     command.stderr.close()
 
 
+@pytest.mark.table_version(6)
 def test_timeline_and_files_need_the_standard_library_only(table: str) -> None:
     code = (
         "import sys; from hoodie.cli import main\n"
@@ -492,6 +495,7 @@ def test_timeline_and_files_need_the_standard_library_only(table: str) -> None:
     assert said.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.table_version(6)
 def test_sigterm_withdraws_the_write(run: Run, table: str, tmp_path: Path) -> None:
     code = (
         "import sys, time; from hoodie.cli import main\n"

@@ -87,6 +87,7 @@ def test_a_dry_run_of_archiving_names_the_instants_and_changes_nothing(run: Run,
     assert listing(Path(table)) == before
 
 
+@pytest.mark.table_version(6)
 def test_archiving_and_the_archived_timeline(run: Run, table: str) -> None:
     before = [item["instant"] for item in hoodie.instants(table)]
     code, out, _ = run("archive", "--table", table, *SET)
@@ -108,6 +109,7 @@ def test_archiving_and_the_archived_timeline(run: Run, table: str) -> None:
     assert out.startswith("Nothing to do for orders: the timeline has 2 commits, 3 of each may stay")
 
 
+@pytest.mark.table_version(6)
 def test_what_holds_instants_back_is_told(run: Run, table: str) -> None:
     times = [item["instant"] for item in hoodie.instants(table)]
     (Path(table) / f".hoodie/{times[1]}.savepoint").write_bytes(b"x")

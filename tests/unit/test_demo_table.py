@@ -12,6 +12,8 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action
 from tests.support import demo_table
 
+pytestmark = pytest.mark.table_version(6)
+
 HOURS = 6
 
 

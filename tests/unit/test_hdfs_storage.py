@@ -371,6 +371,7 @@ def test_the_clock_is_the_name_nodes(store: Store, table: str) -> None:
     assert abs(storage.now_ms() - (time.time() - 3600) * 1000) < 60_000
 
 
+@pytest.mark.table_version(6)
 def test_a_table_s_requests(store: Store, table: str) -> None:
     """Each exchange with a data node is two requests."""
     upsert(table, 10, 1)

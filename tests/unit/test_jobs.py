@@ -61,6 +61,7 @@ def job(
     return call
 
 
+@pytest.mark.table_version(6)
 def test_progress_then_the_result(job: Callable[[Any], tuple[int, Lines]]) -> None:
     Path("in.csv").write_text("id,t\n1,é\n2,b\n")
     code, lines = job({**REQUEST, "operation": "upsert", "extra_metadata": {"token": "x"}})

@@ -426,6 +426,7 @@ def test_marks_of_folders_are_no_files(store: Store, storage: Storage) -> None:
     assert storage.exists(f"{TABLE}/p/q")
 
 
+@pytest.mark.table_version(6)
 def test_a_table_s_requests(store: Store) -> None:
     """An upsert of three rows into two partitions, and a query, beside what they write and read."""
     for version in range(4):

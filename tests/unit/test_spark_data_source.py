@@ -89,6 +89,7 @@ def test_rows_and_types_are_those_of_read_table(table: str) -> None:
     assert source.schema() == to_spark_schema(plain)
 
 
+@pytest.mark.table_version(6)
 def test_the_four_kinds_of_queries(table: str) -> None:
     first, second = (item["instant"] for item in hoodie.instants(table))
     for options, arguments in (
@@ -103,6 +104,7 @@ def test_the_four_kinds_of_queries(table: str) -> None:
         assert_same_rows(found, hoodie.read_table(table, **arguments), meta=True, what=str(options))
 
 
+@pytest.mark.table_version(6)
 def test_change_data(table: str) -> None:
     keeps_changes(Path(table))
     first, second = (item["instant"] for item in hoodie.instants(table))

@@ -41,6 +41,7 @@ def writer(path: Path, **options: str) -> HoodieStreamWriter:
     return made
 
 
+@pytest.mark.table_version(6)
 def test_offsets_are_commits(commits: list[str], tmp_path: Path) -> None:
     stream = reader(tmp_path, **{MAX_COMMITS: "2"})
     start, limit = stream.initialOffset(), stream.getDefaultReadLimit()
@@ -55,6 +56,7 @@ def test_offsets_are_commits(commits: list[str], tmp_path: Path) -> None:
     assert stream.partitions(second, second) == []
 
 
+@pytest.mark.table_version(6)
 def test_change_data_of_each_batch(tmp_path: Path) -> None:
     path, options = tmp_path / "t", {**KEYS, "hoodie.datasource.write.table.type": "MERGE_ON_READ"}
     first = hoodie.write_table(rows(0, 10), str(path), options=options).instant
@@ -68,6 +70,7 @@ def test_change_data_of_each_batch(tmp_path: Path) -> None:
         assert set(found["op"].to_pylist()) == {"u" if start else "i"}
 
 
+@pytest.mark.table_version(6)
 def test_available_now_ends_at_what_there_was(commits: list[str], tmp_path: Path) -> None:
     stream = reader(tmp_path)
     stream.prepareForTriggerAvailableNow()
@@ -75,6 +78,7 @@ def test_available_now_ends_at_what_there_was(commits: list[str], tmp_path: Path
     assert stream.latestOffset({"instant": commits[0]}, ReadAllAvailable()) == {"instant": commits[2]}
 
 
+@pytest.mark.table_version(6)
 def test_start_offsets(commits: list[str], tmp_path: Path) -> None:
     for given, instant in {"earliest": "", "latest": commits[2], commits[1]: commits[1]}.items():
         assert reader(tmp_path, **{START: given}).initialOffset() == {"instant": instant}

@@ -90,6 +90,7 @@ def test_a_table_that_is_not_there(tmp_path: Path) -> None:
     assert not (tmp_path / "orders").exists()
 
 
+@pytest.mark.table_version(6)
 def test_a_table_that_is_there(table: hoodie.Table) -> None:
     assert table.exists()
     assert table.version == 6
@@ -131,6 +132,7 @@ def test_the_archived_history_comes_first(table: hoodie.Table) -> None:
     assert set(before) <= set(whole)
 
 
+@pytest.mark.table_version(6)
 def test_its_text_has_a_line_for_each_fact(table: hoodie.Table) -> None:
     first, *facts = repr(table).splitlines()
     assert first == f"hoodie.Table({table.path!r})"
@@ -401,6 +403,7 @@ def test_times_that_python_can_not_hold_are_shown(tmp_path: Path) -> None:
     assert len(shown) < 1500
 
 
+@pytest.mark.table_version(6)
 def test_states_of_the_past(table: hoodie.Table) -> None:
     first = table.history()[0].instant
     time.sleep(0.01)
@@ -465,6 +468,7 @@ def test_read_optimized(tmp_path: Path) -> None:
     assert amounts(table, query="read_optimized") == {"a": 1.0, "b": 1.0}
 
 
+@pytest.mark.table_version(6)
 def test_changes_of_a_change_log(table: hoodie.Table) -> None:
     keeps_changes(Path(table.path))
     table.upsert(orders("a", ts=2, amount=2.0))
@@ -493,6 +497,7 @@ def test_services_of_logs(tmp_path: Path) -> None:
     assert amounts(table, query="read_optimized") == {"a": 3.0, "b": 3.0}
 
 
+@pytest.mark.table_version(6)
 def test_log_compaction_and_versions(tmp_path: Path) -> None:
     table = logged(tmp_path / "t")
     assert table.upgrade(9).status == "upgraded"

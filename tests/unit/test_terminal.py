@@ -160,6 +160,7 @@ def test_blocks_of_a_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert visible(HOSTILE)[:20] in shown
 
 
+@pytest.mark.table_version(6)
 def test_a_table_of_hostile_metadata(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Properties, and what a commit says of itself."""
     instant = Timeline.load(table).commits()[-1]
