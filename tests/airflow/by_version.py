@@ -1,11 +1,12 @@
-"""What the tests use of Airflow that has other places in its versions."""
+"""What the tests use of Airflow that has other places in its versions.
+
+Nothing of Airflow is imported before it is asked for: conftest.py sets its environment first.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 from typing import Any
-
-import airflow.sdk
 
 
 def dag_bag(path: str) -> Any:
@@ -21,7 +22,7 @@ def dag_serialization() -> Any:
 
 def on_this_airflow(source: str) -> str:
     """A DAG file of the newest Airflow, as one writes it for this one."""
-    if hasattr(airflow.sdk, "CronDataIntervalTimetable"):
+    if hasattr(import_module("airflow.sdk"), "CronDataIntervalTimetable"):
         return source
     elsewhere = "from airflow.timetables.interval import CronDataIntervalTimetable\n"
     return source.replace("CronDataIntervalTimetable, ", "", 1).replace(

@@ -13,8 +13,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout, AirflowSkipException
 from airflow.sdk import DAG, PokeReturnValue
-from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 import hoodie
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException, HoodieTableNotFoundError
