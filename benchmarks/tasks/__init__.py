@@ -67,6 +67,9 @@ SCHEMA = pa.schema(FIELDS)
 KNOWN = (*SCHEMA.names, "note")
 #: tasks whose package is missing here
 WITHOUT = () if find_spec("polars") else ("read_polars",)
+_FIRST = [
+    (f"o{number}", 1 + number % 3, float(number), ("paid", "open")[number % 2], 1) for number in range(6)
+]
 FOLDER = Path(__file__).parent
 Row = dict[str, Any]
 
@@ -166,6 +169,7 @@ def run(contestants: Sequence[Contestant], without: Sequence[str] = WITHOUT) -> 
         if answers is not None:
             found = {one.name: answers(one.answers[task]) for one in contestants if task in one.answers}
             wrong.extend(differences(task, found))
+            wrong.extend(f"{task}: {name} has no answer" for name, answer in found.items() if not answer)
 
     def between(rows: pd.DataFrame) -> None:
         for one in contestants:
@@ -177,11 +181,7 @@ def run(contestants: Sequence[Contestant], without: Sequence[str] = WITHOUT) -> 
 
     for one in contestants:
         one.do("create", SCHEMA)
-    first = [
-        (f"o{number}", 1 + number % 3, float(number), "open" if number % 2 else "paid", 1)
-        for number in range(6)
-    ]
-    each("upsert", orders(*first))
+    each("upsert", orders(*_FIRST))
     each("read_polars", answers=plain)
     each("filtered", answers=plain)
     start = marked()

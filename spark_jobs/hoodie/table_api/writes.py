@@ -98,8 +98,8 @@ class TableWrites(TableAccess):
         return self._write(rows, Operation.DELETE, TableColumns.of(keys, partition_by, None), **how)
 
     def delete_where(self, where: str | pc.Expression, **how: Unpack[WriteArguments]) -> WriteResult:
-        """Delete the rows that a condition finds, in Spark's SQL or as an expression of pyarrow.compute. It is
-        a statement of `hoodie.sql`: DELETE FROM … WHERE.
+        """Delete the rows that a condition finds, in Spark's SQL or as an expression of pyarrow.compute. It
+        is a statement of `hoodie.sql`: DELETE FROM … WHERE.
         """
         return self._run(f"DELETE FROM {TARGET} WHERE {where_text(where, 'spark')}", **how)
 
@@ -112,7 +112,8 @@ class TableWrites(TableAccess):
         """Set columns of the rows that a condition finds, or of all rows; `updates` has Spark's SQL for each:
         {"amount": "amount * 2"}. It is a statement of `hoodie.sql`: UPDATE … SET … WHERE.
         """
-        assigned = ", ".join(f"{quoted(name)} = {value}" for name, value in checked_updates(updates).items())
+        given = checked_updates(updates)
+        assigned = ", ".join(f"{quoted(name)} = {value}" for name, value in given.items())
         some = "" if where is None else f" WHERE {where_text(where, 'spark')}"
         return self._run(f"UPDATE {TARGET} SET {assigned}{some}", **how)
 
