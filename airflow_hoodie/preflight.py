@@ -24,9 +24,11 @@ from airflow_hoodie.compat.spark_provider import (
     installed_spark_home,
 )
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError, from_error
+from hoodie.config.key import Config
 from hoodie.errors import HoodieError
 from hoodie.mask import holds_secret
 from hoodie.source import Format, Source, source_files
+from hoodie.storage import storage_for
 
 _DEFAULTS = "spark-defaults.conf"
 #: what Spark hides in its UI and its event log: its own default, and names of other stores' keys
@@ -191,6 +193,15 @@ def check_reachable(master: str, environ: Mapping[str, str] = os.environ) -> Non
             code="unreachable",
             values={"master": master},
         )
+
+
+def check_settings(request: Mapping[str, Any]) -> None:
+    """Raises the exception of a table's path, or of settings, that the job would not take either."""
+    try:
+        storage_for(request["table"])
+        Config.of(request["options"])
+    except HoodieError as error:
+        raise from_error(error) from error
 
 
 def check_source(

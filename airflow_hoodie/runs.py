@@ -25,6 +25,7 @@ from hoodie.timeline.tokens import INTERVAL_KEY, RUN_KEY, TaskRun, TokenCommit
 
 #: settings of a job (docs/settings.md)
 WAIT_FOR_WRITER = "hoodie.write.wait.for.writer.ms"
+WAIT_PLACE = "hoodie.write.wait.place"
 SERVICES_ENABLED = "hoodie.table.services.enabled"
 ALLOW_OUT_OF_ORDER = "hoodie.write.allow.out.of.order"
 MAX_AMPLIFICATION = "hoodie.write.max.amplification"

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, NoReturn
 
 from airflow_hoodie import stats
-from airflow_hoodie.arguments import is_template
+from airflow_hoodie.arguments import default_deferrable, is_template
 from airflow_hoodie.clusters import ClusterManager, State
 from airflow_hoodie.clusters.choice import MASTERS, has_cluster
 from airflow_hoodie.compat.spark_provider import add_lineage, hook_arguments
@@ -314,26 +314,44 @@ class ClusterJob:
 
 def check_deferrable(operator: Any) -> None:
     """Raises HoodieConfigurationError for arguments that can't be."""
-    if operator.deferrable and (wrong := not_deferrable(operator)):
+    never = never_on_a_cluster(operator)
+    if operator.deferrable and not never and (wrong := not_deferrable(operator)):
         raise HoodieConfigurationError(f"deferrable=True {wrong}, or leave deferrable out")
-    if not (operator.cancel_on_kill or operator.deferrable):
+    if not (operator.cancel_on_kill or (operator.deferrable and not never)):
         raise HoodieConfigurationError(
-            "cancel_on_kill=False leaves an application on a cluster running; without deferrable=True the "
-            "job ends with the task, so use deferrable=True, or leave cancel_on_kill out"
+            "cancel_on_kill=False leaves an application on a cluster running; another job ends with its "
+            "task, so use deferrable=True with deploy mode 'cluster', or leave cancel_on_kill out"
         )
 
 
+def may_detach(operator: Any) -> bool:
+    """By `deferrable`, else by Airflow's setting, where nothing that is known is against it."""
+    wanted = default_deferrable() if operator.deferrable is None else operator.deferrable
+    return bool(wanted) and not (never_on_a_cluster(operator) or not_deferrable(operator))
+
+
+def never_on_a_cluster(operator: Any) -> bool:
+    """Is it known that the job runs on the worker: locally, or with its driver in client mode? Such a task is
+    deferred before its job only (airflow_hoodie.turns).
+    """
+    master, mode = operator.master, hook_arguments(operator)["deploy_mode"]
+    named = isinstance(master, str) and not is_template(master)
+    return (
+        operator.engine == LOCAL
+        or mode == "client"
+        or (named and not has_cluster(master) and mode != "cluster")
+    )
+
+
 def not_deferrable(operator: Any) -> str:
-    """Why the task can't be deferred, as the end of a sentence; "" where nothing is against it."""
+    """Why the task of a job on a cluster can't be deferred, as the end of a sentence; "" where nothing is
+    against it.
+    """
     master = operator.master
     if operator.needs_token and not (operator.exactly_once or operator.token):
         return "runs a job that the cluster may start twice, and it would write twice; use exactly_once=True"
-    if operator.engine == LOCAL:
-        return "is for jobs on a cluster, and engine is 'local'; use engine='spark'"
     if operator.post_submit_commands:
         return "submits a job and leaves it, so post_submit_commands would run before its end; use none"
-    if hook_arguments(operator)["deploy_mode"] == "client":
-        return "needs deploy_mode='cluster': in client mode the driver ends with the task's process"
     if isinstance(master, str) and not has_cluster(master) and not is_template(master):
         standalone = master.startswith("spark://")
         why = ", as Spark's standalone clusters take no Python applications in cluster mode"
@@ -342,17 +360,9 @@ def not_deferrable(operator: Any) -> str:
     return ""
 
 
-def cluster_of(hook: HoodieSparkSubmitHook, deferrable: bool | None) -> ClusterManager | None:
+def cluster_of(hook: HoodieSparkSubmitHook) -> ClusterManager | None:
     """What runs the driver of the hook's job; None in deploy mode client."""
-    if hook.in_cluster_mode:
-        return hook.cluster()
-    if deferrable:
-        raise HoodieConfigurationError(
-            f"deferrable=True needs deploy mode 'cluster', and the Spark connection "
-            f"{hook.spark_conn_id!r} has another; pass deploy_mode='cluster', put "
-            '{"deploy-mode": "cluster"} into its extra, or leave deferrable out'
-        )
-    return None
+    return hook.cluster() if hook.in_cluster_mode else None
 
 
 def _failure(cluster: ClusterManager, application: str, state: str, said: str) -> HoodieException:

@@ -12,9 +12,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie import stats
-from airflow_hoodie.arguments import default_deferrable, is_later, is_template, option_texts, task_options
+from airflow_hoodie.arguments import is_later, is_template, option_texts, task_options
 from airflow_hoodie.clusters.choice import cluster_at
-from airflow_hoodie.clusters.job import ClusterJob, check_deferrable, cluster_of, not_deferrable
+from airflow_hoodie.clusters.job import ClusterJob, check_deferrable, cluster_of, may_detach
 from airflow_hoodie.compat.spark_provider import (
     SparkSubmitOperator,
     add_lineage,
@@ -45,17 +45,17 @@ from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.links.hoodie import LINKS, WITHOUT_SPARK, TimelineLink
-from airflow_hoodie.preflight import check_master, check_source
+from airflow_hoodie.preflight import check_master, check_settings, check_source
 from airflow_hoodie.publication import Publication, with_table_asset
 from airflow_hoodie.runs import run_metadata, task_token, wait_option
 from airflow_hoodie.secrets import hide
 from airflow_hoodie.subclasses import check_templates
 from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.triggers.application import EVENT_FIELDS
+from airflow_hoodie.turns import TableTurn
 from hoodie.bundle import bundle_zip, job_script
-from hoodie.config.key import Config
+from hoodie.concurrency.queue import Rank
 from hoodie.errors import HoodieError
-from hoodie.storage import storage_for
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
 JOB_NAME = (
     "{{ ti.dag_id }}/{{ ti.task_id }}/{{ ti.run_id }}{% if ti.map_index >= 0 %}/{{ ti.map_index }}{% endif %}"
 )
-
 
 #: unless the user says otherwise, so that the task's log shows the job's progress (Spark 3.5 and later)
 QUIET_SPARK = {"spark.log.level": "WARN"}
@@ -103,10 +102,12 @@ class HoodieJobOperator(SparkSubmitOperator):
         gets an event.
     :param kill_grace_seconds: time between SIGTERM and SIGKILL, in which a killed job cleans up.
     :param name: Spark's name of the job. Default: DAG, task and run. (templated)
-    :param deferrable: with the master `yarn` or `k8s://...` and deploy mode `cluster`, submit the job, then
-        wait in the triggerer without a worker slot until it has ended; the result comes through a file beside
-        the table's timeline. Default: Airflow's setting `[operators] default_deferrable`, where that works.
-    :param poll_interval: seconds between the triggerer's looks at a deferred job. Default: 30.
+    :param deferrable: wait in the triggerer without a worker slot: with the master `yarn` or `k8s://...` and
+        deploy mode `cluster` until the job, once submitted, has ended (the result comes through a file beside
+        the table's timeline); else, before the job, for writers at work, at most for `wait_for_writer`.
+        Default: Airflow's setting `[operators] default_deferrable`, where that works.
+    :param poll_interval: seconds between the triggerer's looks at a deferred job, or at the table: there 5 at
+        most. Default: 30.
     :param cancel_on_kill: killing or clearing a task that waits in the triggerer kills its application. With
         False, which needs `deferrable=True`, it runs on: the next try of the task waits for its end.
         `execution_timeout` kills it in either case.
@@ -124,6 +125,8 @@ class HoodieJobOperator(SparkSubmitOperator):
     needs_token: ClassVar[bool] = False
     #: is a source without files an error
     needs_source: ClassVar[bool] = True
+    #: of the job in the queue of its table; None where it waits for no writer
+    rank: ClassVar[Rank | None] = Rank.SERVICE
 
     # an attribute of an operator is dear where a DAG file is parsed, and most have none of these
     exactly_once: bool = False
@@ -141,6 +144,7 @@ class HoodieJobOperator(SparkSubmitOperator):
     _last_hook: HoodieLocalHook | HoodieSparkSubmitHook | None = None
     _cluster_job: ClusterJob | None = None
     _publication: Publication | None = None
+    _turn: TableTurn
     #: the request as it was sent to Spark
     submitted: dict[str, Any] | None = None
     #: the table is known when the task runs, and its asset then
@@ -255,8 +259,13 @@ class HoodieJobOperator(SparkSubmitOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]
         """Run the job; returns its result. Raises the exceptions of airflow_hoodie.exceptions, and
-        TaskDeferred where a cluster has the job.
+        TaskDeferred where a cluster has the job, or the table is not free for it.
         """
+        return self.execute_in_turn(context)
+
+    def execute_in_turn(self, context: Context, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """`execute`, after the event of the trigger where the task has waited for its turn."""
+        self._turn = TableTurn(self, event)
         self.resolve()
         self.take_token(context)
         publication = self._publication = Publication(self, context)
@@ -265,7 +274,7 @@ class HoodieJobOperator(SparkSubmitOperator):
             if result is None:
                 self.extra_metadata = {**run_metadata(context), **self.extra_metadata}
                 publication.link(TimelineLink())
-                if getattr(context.get("ti"), "try_number", 1) > 1:
+                if event is None and getattr(context.get("ti"), "try_number", 1) > 1:
                     publication.count("retries")
                 with publication.counting_conflicts():
                     choice = self._chosen()
@@ -276,6 +285,7 @@ class HoodieJobOperator(SparkSubmitOperator):
                 stats.committed(result)
             return self._published(context, publication, result)
         finally:
+            self._turn.over()
             if self._cluster_job is not None:
                 self._cluster_job.drop_report()
 
@@ -316,11 +326,7 @@ class HoodieJobOperator(SparkSubmitOperator):
     def _checked_request(self, context: Context, engine: str) -> dict[str, Any]:
         """The request; raises the exception of wrong settings, before a process is started for it."""
         request = self.job_request(context)
-        try:
-            storage_for(request["table"])
-            Config.of(request["options"])
-        except HoodieError as error:
-            raise from_error(error) from error
+        check_settings(request)
         return {**request, "engine": engine} if self.distributed else request
 
     def _run_here(self, context: Context, publication: Publication) -> dict[str, Any]:
@@ -335,6 +341,7 @@ class HoodieJobOperator(SparkSubmitOperator):
         self._killable(hook)
         try:
             request = self._checked_request(context, LOCAL)
+            self._turn.take(request)
             if memory := self._memory():
                 request["options"] = {**task_memory(memory), **request["options"]}
             return hook.run(request)
@@ -359,9 +366,10 @@ class HoodieJobOperator(SparkSubmitOperator):
         if not self.properties_file:
             self.conf = {**QUIET_SPARK, **(self.conf or {})}
         try:
-            if self.may_defer() and (cluster := cluster_of(self.make_hook(detached=True), self.deferrable)):
+            if self.may_defer() and (cluster := cluster_of(self.make_hook(detached=True))):
                 self._cluster_job = ClusterJob(self, cluster, publication)
                 return self._cluster_job.run(self.submitted)
+            self._turn.take(self.submitted)
             add_lineage(self, context)
             hook = self.make_hook()
             check_tracking(self, hook)
@@ -412,10 +420,8 @@ class HoodieJobOperator(SparkSubmitOperator):
     # --- a job on a cluster, for which the task waits in the triggerer --------------------------------
 
     def may_defer(self) -> bool:
-        """By the argument, else by Airflow's setting where nothing that is known here is against it."""
-        if self.deferrable is not None:
-            return self.deferrable
-        return default_deferrable() and not not_deferrable(self)
+        """By the argument, else by Airflow's setting, where nothing that is known here is against it."""
+        return may_detach(self)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """After the trigger's event: the result as of `execute`, or the exception, by the job's report.

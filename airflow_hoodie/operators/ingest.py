@@ -16,6 +16,7 @@ from airflow_hoodie.operators.write import source_request, transform_text
 from airflow_hoodie.publication import emitting
 from airflow_hoodie.runs import check_services, services_option
 from airflow_hoodie.table import HoodieTable, check_options
+from hoodie.concurrency.queue import Rank
 from hoodie.config.error_table import NAME, ErrorTable
 from hoodie.config.error_table import error_table as errors_of
 from hoodie.config.functions import Function
@@ -67,6 +68,7 @@ class IngestOperator(HoodieJobOperator):
     job = "ingest"
     changes_rows = makes_table = True
     needs_source = False
+    rank = Rank.WRITER
 
     template_fields: Sequence[str] = (
         "source",

@@ -304,6 +304,7 @@ class HiveSyncOperator(HoodieLocalOperator):
     """
 
     job = "sync"
+    rank = None
 
     template_fields: Sequence[str] = (
         "metastore",

@@ -10,6 +10,7 @@ from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.services import HoodieLocalOperator
 from airflow_hoodie.publication import emitting
 from airflow_hoodie.table import HoodieTable
+from hoodie.concurrency.queue import Rank
 
 _DAYS = "hoodie.partition.ttl.strategy.days.retain"
 
@@ -33,6 +34,7 @@ class PartitionTTLOperator(HoodieLocalOperator):
 
     job = "ttl"
     changes_rows = True
+    rank = Rank.WRITER
 
     ui_color = "#f5e6da"
 

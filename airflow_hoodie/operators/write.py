@@ -19,6 +19,7 @@ from airflow_hoodie.runs import (
     services_option,
 )
 from airflow_hoodie.table import HoodieTable, check_options
+from hoodie.concurrency.queue import Rank
 from hoodie.config.functions import Function, name_of, shown
 from hoodie.errors import HoodieError
 from hoodie.source.fingerprint import partition_source, transform_source
@@ -59,6 +60,7 @@ class HoodieCommitOperator(HoodieJobOperator):
 
     operation: str
     changes_rows = makes_table = needs_token = True
+    rank = Rank.WRITER
 
     template_fields: Sequence[str] = ("token", *HoodieJobOperator.template_fields)
 

@@ -395,11 +395,15 @@ def test_a_refusal_is_no_outage(yarn: ResourceManager) -> None:
     ("arguments", "message"),
     [
         ({"exactly_once": False}, "use exactly_once=True"),
-        ({"engine": "local"}, "use engine='spark'"),
-        ({"deploy_mode": "client"}, "needs deploy_mode='cluster'"),
         ({"post_submit_commands": ["true"]}, "would run before its end"),
-        ({"master": "spark://h:7077"}, "standalone clusters take no Python applications"),
-        ({"master": "local[2]"}, "works with the masters yarn or k8s://.* only, not local"),
+        (
+            {"master": "spark://h:7077", "deploy_mode": "cluster"},
+            "standalone clusters take no Python applications",
+        ),
+        (
+            {"master": "local[2]", "deploy_mode": "cluster"},
+            "works with the masters yarn or k8s://.* only, not local",
+        ),
     ],
 )
 def test_what_can_not_be_deferred(
@@ -411,6 +415,22 @@ def test_what_can_not_be_deferred(
     assert not task.operator(**arguments, deferrable=None).may_defer()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [{"engine": "local"}, {"deploy_mode": "client"}, {"master": "spark://h:7077"}, {"master": "local[2]"}],
+)
+@pytest.mark.parametrize("deferrable", [True, None])
+def test_a_job_on_the_worker_is_not_submitted_to_a_cluster(
+    arguments: dict[str, Any], deferrable: bool | None, task: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its task may wait for its turn in the triggerer (test_turns.py); the job ends with it."""
+    monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
+    operator = task.operator(**arguments, exactly_once=False, deferrable=deferrable)
+    assert not operator.may_defer()
+    with pytest.raises(HoodieConfigurationError, match="with deploy mode 'cluster', or leave cancel_on_kill"):
+        task.operator(**arguments, deferrable=deferrable, cancel_on_kill=False)
+
+
 def test_a_local_operator_is_not_deferred_by_default(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
     table = HoodieTable(name="orders", path=task.timeline.path, record_keys="id")
@@ -418,14 +438,15 @@ def test_a_local_operator_is_not_deferred_by_default(task: Task, monkeypatch: py
     assert task.deferred(deferrable=None).method_name == "execute_complete"
 
 
-def test_the_default_leaves_client_mode_alone(
-    task: Task, committing: FakeSubmit, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("deferrable", [True, None])
+def test_a_connection_with_client_mode(
+    deferrable: bool | None, task: Task, committing: FakeSubmit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Airflow's setting is for all operators, also for those whose Spark connection has client mode."""
+    """The job runs beside the task, as of Airflow's setting, which is for all operators."""
     monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
     value = {"conn_type": "spark", "host": "local[2]", "extra": {"deploy-mode": "client"}}
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(value))
-    operator = task.operator(deferrable=None, spark_binary=str(committing.path))
+    operator = task.operator(deferrable=deferrable, spark_binary=str(committing.path))
     assert operator.execute(task.context)["status"] == "committed"
     assert "--files" not in committing.call()["args"]
     assert not any("spark.yarn" in conf for conf in committing.options("--conf"))
@@ -434,7 +455,6 @@ def test_the_default_leaves_client_mode_alone(
 @pytest.mark.parametrize(
     ("host", "extra", "message"),
     [
-        ("yarn", {"deploy-mode": "client"}, "needs deploy mode 'cluster', and the Spark connection"),
         ("yarn", {"deploy-mode": "cluster"}, "yarn_resourcemanager_webapp_address"),
         ("spark://h:7077", {"deploy-mode": "cluster"}, "takes no Python applications"),
     ],

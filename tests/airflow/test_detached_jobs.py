@@ -482,8 +482,6 @@ def test_a_large_file_is_refused(task: Task, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_can_not_be_deferred(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(HoodieConfigurationError, match="use engine='spark'"):
-        CleanOperator(task_id="clean", table=task.table, deferrable=True)
     with pytest.raises(HoodieConfigurationError, match=r"hides the driver's output.*deferrable=True"):
         task.operator(deferrable=False).execute(task.context)
     assert not task.submitted

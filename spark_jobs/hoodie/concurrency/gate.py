@@ -43,7 +43,7 @@ from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, HeartbeatFile, Work
 from hoodie.table.rolled_back import published_late, published_rolled_back
-from hoodie.table.settings import WAIT_MS
+from hoodie.table.settings import WAIT_MS, WAIT_PLACE
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Instant, is_time
@@ -138,7 +138,15 @@ class WriterGate(ABC):
         extra: Mapping[str, str],
     ) -> None:
         self.heartbeats = beats = Heartbeats(table, config, extra)
-        self.queue = Queue(table, beats.interval, beats.misses, config[WAIT_MS], progress, Work(extra=extra))
+        self.queue = Queue(
+            table,
+            beats.interval,
+            beats.misses,
+            config[WAIT_MS],
+            progress,
+            Work(extra=extra),
+            config[WAIT_PLACE],
+        )
         self._lock = TableLock(table, config, progress)
         self._table = table
         self._utc = utc

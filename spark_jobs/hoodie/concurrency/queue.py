@@ -21,7 +21,7 @@ from hoodie.errors import AlreadyExists, ConflictError, HoodieError, TableBusy
 from hoodie.progress import ProgressCallback
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import Heartbeat, HeartbeatFile, Work, read_heartbeats, remove_heartbeat
-from hoodie.table.settings import WAIT_MS
+from hoodie.table.settings import PLACE_DIGITS, WAIT_MS
 from hoodie.timeline.active import META_FOLDER
 
 T = TypeVar("T")
@@ -40,7 +40,15 @@ class Rank(enum.Enum):
     WRITER = 1
 
 
-_DIGITS = 1 + 13 + 6
+_DIGITS = 1 + PLACE_DIGITS
+
+#: places of before that processes of a table have used: the next wait of the same one is at the end
+_USED: set[str] = set()
+
+
+def new_place(table: Table) -> str:
+    """The end of the queue: arrival in milliseconds by the storage's clock, and chance."""
+    return f"{table.storage.now_ms():013d}{random.randrange(10**6):06d}"
 
 
 @dataclass(frozen=True)
@@ -50,6 +58,10 @@ class Waiting:
     rank: Rank
     arrived_ms: int
     beat: HeartbeatFile
+
+
+def ticket_path(table: Table, rank: Rank, place: str) -> str:
+    return f"{table.base_path}/{FOLDER}/{rank.value}{place}"
 
 
 def line(table: Table, interval_ms: int, misses: int) -> list[Waiting]:
@@ -67,7 +79,10 @@ def line(table: Table, interval_ms: int, misses: int) -> list[Waiting]:
 
 @dataclass(frozen=True)
 class Queue:
-    """The queue of one table. `wait_ms` 0: no queueing. Times are a heartbeat's, see table.heartbeat."""
+    """The queue of one table. `wait_ms` 0: no queueing. Times are a heartbeat's, see table.heartbeat.
+
+    `place`: that this process has already (concurrency.place); "" for none.
+    """
 
     table: Table
     interval_ms: int
@@ -75,6 +90,7 @@ class Queue:
     wait_ms: int
     progress: ProgressCallback
     work: Work
+    place: str = ""
 
     def turn(self, rank: Rank, attempt: Callable[[], T], look: Callable[[], object]) -> T:
         """The result of `attempt` once it raises no ConflictError; the last error after `wait_ms`.
@@ -125,7 +141,7 @@ class Queue:
                     busy = error
             if busy is not None:
                 free = time.monotonic()
-            holder = "the table is free" if busy is None else _holder(busy)
+            holder = "the table is free" if busy is None else holder_of(busy)
             if (earlier, holder) != seen:  # the table is in use: look again soon
                 seen, short, free = (earlier, holder), _SHORTEST_S, time.monotonic()
             waited = time.monotonic() - started
@@ -160,9 +176,12 @@ class Ticket:
 
     def __init__(self, queue: Queue, rank: Rank) -> None:
         self._queue = queue
-        arrival = queue.table.storage.now_ms()
-        self._name = f"{rank.value}{arrival:013d}{random.randrange(10**6):06d}"
+        place = queue.place if queue.place not in _USED else ""
+        self._name = f"{rank.value}{place or new_place(queue.table)}"
         self._beat: Heartbeat | None = None
+        if place:  # what held it until now goes, and this process takes it
+            _USED.add(place)
+            remove_heartbeat(queue.table, self._name, FOLDER)
 
     def earlier(self) -> list[str]:
         """The tickets of those that go first. A ticket that was lost is taken again, in its old place."""
@@ -187,7 +206,8 @@ class Ticket:
             self._beat = beat
 
 
-def _holder(error: ConflictError) -> str:
+def holder_of(error: ConflictError) -> str:
+    """Who is at work, in words."""
     values = error.values
     if "instant" in values and "owner" in values:
         return f"instant {values['instant']} of {values['owner']} is at work"

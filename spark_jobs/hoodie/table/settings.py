@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from hoodie.config.key import int_key
+from hoodie.config.key import Key, int_key
+
+#: digits of a place: the millisecond of the arrival, and chance
+PLACE_DIGITS = 13 + 6
+
+
+def _place(text: str) -> str:
+    """Raises ValueError."""
+    if not (text.isascii() and text.isdigit() and len(text) == PLACE_DIGITS):
+        raise ValueError(f"a place has {PLACE_DIGITS} digits")
+    return text
+
 
 INTERVAL_MS = int_key(
     "hoodie.client.heartbeat.interval_in_ms",
@@ -24,6 +35,14 @@ WAIT_MS = int_key(
     "Milliseconds to wait until the table is free, in the order of arrival, while another writer is at work; "
     "0: a second writer is refused at once.",
     minimum=0,
+    group="concurrency",
+)
+WAIT_PLACE = Key(
+    "hoodie.write.wait.place",
+    "",
+    "The place that the process has in the table's queue already; it counts once. Operators set it for the "
+    "job of a task that waited in Airflow's triggerer. Empty: the end of the queue.",
+    _place,
     group="concurrency",
 )
 EXPECTED_INTERVAL_MS = int_key(

@@ -18,16 +18,17 @@ import pytest
 
 import hoodie
 from hoodie.concurrency import queue as module
-from hoodie.concurrency.queue import FOLDER
+from hoodie.concurrency.place import Place
+from hoodie.concurrency.queue import FOLDER, Rank, Waiting, line, new_place
 from hoodie.config.key import Config
 from hoodie.engine.local import LocalEngine
 from hoodie.engine.task import Task
-from hoodie.errors import Fenced, TableBusy
+from hoodie.errors import ConfigError, Fenced, TableBusy
 from hoodie.pipeline import write
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table, TableRef
 from hoodie.table.heartbeat import heartbeat_path
-from hoodie.table.settings import WAIT_MS
+from hoodie.table.settings import WAIT_MS, WAIT_PLACE
 from hoodie.timeline.instant import Action
 from hoodie.write.input.stage import StageRows
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
@@ -93,6 +94,10 @@ def check(path: Path, numbers: range) -> None:
 
 def waiting(path: Path) -> list[str]:
     return sorted(STORAGE.names(str(path / FOLDER)))
+
+
+def queue(handle: Table) -> list[Waiting]:
+    return line(handle, 60_000, 2)
 
 
 def until(condition: Callable[[], Any]) -> None:
@@ -296,6 +301,41 @@ def test_who_lets_its_turn_pass_is_passed_over(table: Path, monkeypatch: pytest.
     os.utime(heartbeat_path(str(table), ticket, FOLDER), (1, 1))
     hoodie.write_table(rows(2), str(table), options=OPTIONS)
     check(table, range(3))
+
+
+def test_a_place_that_was_kept_before_the_process_began(table: Path) -> None:
+    """Its writer goes before those that came after; of its second write, which is at the end, no more."""
+    handle = Table(TableRef(str(table)), STORAGE)
+    place = Place(handle, Config.of({}), Rank.WRITER, digits := new_place(handle), {})
+
+    def upsert(number: int, **more: str) -> WriteResult:
+        return hoodie.write_table(rows(number), str(table), options={**OPTIONS, **more})
+
+    assert not place.state()
+    with held(table) as instant:
+        place.hold()
+        assert instant in place.state().holder
+        later = Background(partial(upsert, 2))
+        until(lambda: len(waiting(table)) == 2)
+        assert place.state().earlier == ()
+        first = Background(partial(upsert, 1, **{WAIT_PLACE.name: digits}))
+        until(lambda: any(one.beat.pid and str(one.beat.instant)[1:] == digits for one in queue(handle)))
+    for one in (first, later):
+        one.join()
+    assert first.result.instant < later.result.instant
+    with held(table):
+        place.hold()
+        again = Background(partial(upsert, 3, **{WAIT_PLACE.name: digits}))
+        until(lambda: len(waiting(table)) == 2)
+        place.leave()
+    again.join()
+    check(table, range(4))
+
+
+@pytest.mark.parametrize("text", ["1", "x" * 19, "\u0661" * 19, "1" * 20])
+def test_a_place_has_its_digits(table: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="a place has 19 digits"):
+        hoodie.write_table(rows(1), str(table), options={**OPTIONS, WAIT_PLACE.name: text})
 
 
 def test_the_commit_that_was_waited_for_was_this_very_one(table: Path) -> None:
