@@ -94,6 +94,18 @@ _CONFIG = {
                 "example": None,
                 "default": "False",
             },
+            "maintenance_dag": {
+                "description": (
+                    "Id of a DAG that maintains tables: beside a table that needs a hand the page Hoodie "
+                    'timeline has a button that triggers it, with {"hoodie_table": {"name": ..., '
+                    '"path": ...}} as its conf, by Airflow\'s API and with the rights of the user. Empty: '
+                    "there is no button."
+                ),
+                "version_added": "0.1.0",
+                "type": "string",
+                "example": "maintenance",
+                "default": "",
+            },
         },
     }
 }
@@ -138,7 +150,7 @@ def get_provider_info() -> dict[str, Any]:
             ),
         ),
         "sensors": _modules("sensors", "base", "commit", "freshness", "partition"),
-        "triggers": _modules("triggers", "application", "commits", "condition"),
+        "triggers": _modules("triggers", "application", "commits", "condition", "turn"),
         "asset-uris": [
             {
                 "schemes": ["hoodie"],

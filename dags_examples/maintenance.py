@@ -6,9 +6,10 @@ Writes clean and archive by themselves; this DAG does what they leave out: it fi
 begun, compacts merge-on-read tables and, where the table's options ask for it, clusters. While a writer is at
 work on a table its task waits (`wait_for_writer`); where a service fails it is retried.
 
-The tables are listed when the run begins, so that a new one needs no new DAG. A task per table starts its job
-by spark-submit, which starts executors only where there is something to compact or to cluster; with
-`engine="local"`, as here by default, it runs on the worker, without a JVM.
+The tables are listed when the run begins, so that a new one needs no new DAG. Of a run that the button of the
+timeline page triggered (`[hoodie] maintenance_dag`) it is the one table that the run's conf names. A task per
+table starts its job by spark-submit, which starts executors only where there is something to compact or to
+cluster; with `engine="local"`, as here by default, it runs on the worker, without a JVM.
 
 Environment: MAINTENANCE_TABLES, a JSON file with a list of tables, each as `HoodieTable.to_dict` gives it
 (default: tables.json, in AIRFLOW_HOME); MAINTENANCE_ENGINE, `local` or `spark`.
@@ -42,10 +43,11 @@ with DAG(
 ) as dag:
 
     @task
-    def tables() -> list[dict[str, Any]]:
-        """The tables to look after."""
+    def tables(dag_run: Any = None) -> list[dict[str, Any]]:
+        """The tables to look after; what the conf names is looked for among the listed ones only."""
         listed: list[dict[str, Any]] = json.loads(TABLES.read_text())
-        return listed
+        asked = ((dag_run and dag_run.conf) or {}).get("hoodie_table")
+        return [table for table in listed if not asked or table["path"] == asked["path"]]
 
     # [START howto_maintenance_operator]
     services = MaintenanceOperator.partial(

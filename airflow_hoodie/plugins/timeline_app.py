@@ -36,6 +36,7 @@ _UNFIT = re.compile(r"[^\w.-]")
 #: of a table's name
 _LONGEST = 100
 SECTION, OPTION, ASSETS = "hoodie", "tables", "tables_of_assets"
+MAINTENANCE = "maintenance_dag"
 
 
 def listed_tables() -> dict[str, str]:
@@ -125,13 +126,18 @@ def _found(what: Callable[[Any], Any], value: Any) -> Any:
         raise ConfigError(error.message) from None
 
 
+def maintenance_dag() -> str:
+    """Id of the DAG that a button of the page triggers; "" for none."""
+    return (conf.get(SECTION, MAINTENANCE, fallback="") or "").strip()
+
+
 def base_path() -> str:
     """Path of Airflow's own pages, without a trailing slash."""
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 
 
 app = FastAPI(title="Hoodie timeline", docs_url=None, redoc_url=None, openapi_url=None)
-page = Page(listed_tables, base_path(), options=storage_of, asset=asset_uri)
+page = Page(listed_tables, base_path(), options=storage_of, asset=asset_uri, maintenance=maintenance_dag)
 
 
 @app.get("/{path:path}", dependencies=[Depends(requires_access_asset("GET"))])

@@ -83,6 +83,8 @@ def test_exports_are_read(name: str, value: str, monkeypatch: pytest.MonkeyPatch
         assert isinstance(connection.extra_dejson, dict)
     elif name == "AIRFLOW__HOODIE__TABLES":
         assert all(os.path.isabs(path) for path in json.loads(value).values())
+    elif name == "AIRFLOW__HOODIE__MAINTENANCE_DAG":
+        assert value == "maintenance"
     else:
         assert name == "AIRFLOW__HOODIE__TABLES_OF_ASSETS"
         assert value in ("True", "False")

@@ -83,7 +83,7 @@ def test_airflow_finds_what_it_names() -> None:
     [uris] = info["asset-uris"]
     assert all(callable(named(uris[key])) for key in ("handler", "factory", "to_openlineage_converter"))
     options = info["config"]["hoodie"]["options"]
-    assert set(options) == {"tables", "tables_of_assets"}
+    assert set(options) == {"tables", "tables_of_assets", "maintenance_dag"}
     from airflow.configuration import conf
 
     assert all(conf.get("hoodie", name) == str(options[name]["default"]) for name in options)
@@ -105,6 +105,14 @@ TRIGGERS: dict[str, dict[str, Any]] = {
         "kind": "commits",
         "table": "/lake/orders",
         "after": "20260101",
+    },
+    "airflow_hoodie.triggers.turn.TurnTrigger": {
+        "table": "/lake/orders",
+        "place": "1" * 19,
+        "rank": "writer",
+        "until": "2026-01-01T00:00:00+00:00",
+        "extra": {},
+        "settings": {},
     },
 }
 

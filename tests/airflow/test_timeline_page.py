@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
@@ -134,6 +135,82 @@ def test_the_page_asks_airflows_api_for_runs_of_producers(server: Signing, table
     assert {"uri", "producing_tasks"} <= set(AssetResponse.model_fields)
     read = {"dag_id", "task_id", "dag_run_id", "map_index", "state", "start_date", "end_date"}
     assert read <= {field.alias or name for name, field in TaskInstanceResponse.model_fields.items()}
+
+
+def test_the_dag_that_a_button_triggers(
+    server: Signing, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """None, unless one is configured; and Airflow's API takes what the page (repair.js) posts."""
+    from airflow.api_fastapi.core_api.datamodels.dag_run import DAGRunResponse, TriggerDAGRunPostBody
+    from airflow.api_fastapi.core_api.routes.public.dag_run import dag_run_router
+
+    def listed() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(server.get("hoodie/tables?open=false", server.token())[2])
+        return found
+
+    assert listed()["maintenance"] == ""
+    if "here" in request.node.callspec.id:
+        monkeypatch.setenv("AIRFLOW__HOODIE__MAINTENANCE_DAG", " care ")
+        assert listed()["maintenance"] == "care"
+    script = Path(page_module.__file__).with_name("static").joinpath("repair.js").read_text()
+    assert "{ logical_date: null, conf }" in script
+    conf = {"hoodie_table": {"name": "orders", "path": "/data/orders"}}
+    assert TriggerDAGRunPostBody.model_validate({"logical_date": None, "conf": conf}).conf == conf
+    assert {"dag_run_id", "state"} <= {
+        field.alias or name for name, field in DAGRunResponse.model_fields.items()
+    }
+    assert [
+        item
+        for item in dag_run_router.routes
+        if getattr(item, "path", "").endswith("/dags/{dag_id}/dagRuns")
+        and "POST" in getattr(item, "methods", ())
+    ]
+
+
+CARE = """
+    from datetime import datetime, timezone
+    from airflow.sdk import DAG, task
+
+    with DAG("care", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=timezone.utc)):
+        @task
+        def look(): ...
+        look()
+"""
+
+
+@pytest.mark.full
+def test_a_button_triggers_the_maintenance_dag(
+    browser: Browser,
+    airflow_db: None,
+    load_dag: Callable[[str], Any],
+    publish: Callable[[Any], None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In Airflow's own API server, by the session of who looks: a run with the table as its conf."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    publish(load_dag(CARE))
+    failing = WrittenTimeline.create(tmp_path)
+    failing.commit()
+    failing.begin()
+    monkeypatch.setenv("AIRFLOW__HOODIE__MAINTENANCE_DAG", "care")
+    (tmp_path / "airflow").mkdir()
+    with serve(tmp_path / "airflow", {"orders": failing.path}, SUB_PATH) as server:
+        sign_in(browser, server)
+        browser.open(f"{server.url}hoodie/?table=orders")
+        browser.until("document.querySelector('[data-maintain]')")
+        browser.run("document.querySelector('[data-tile=failures]').open = true")
+        browser.click("[data-maintain]")
+        browser.click("[data-yes]")
+        browser.until("document.querySelector('.maintenance a')")
+        href = browser.run("document.querySelector('.maintenance a').getAttribute('href')")
+    with create_session() as session:
+        [run] = session.scalars(select(DagRun).where(DagRun.dag_id == "care")).all()
+    assert run.conf == {"hoodie_table": {"name": "orders", "path": failing.path}}
+    assert unquote(href) == f"{SUB_PATH}/dags/care/runs/{run.run_id}"
 
 
 @pytest.mark.full

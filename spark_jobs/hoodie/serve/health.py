@@ -22,6 +22,7 @@ import hoodie
 from hoodie.errors import HoodieError, JobError
 from hoodie.serve import instants
 from hoodie.serve.instants import Summaries, show
+from hoodie.serve.repairs import repairs
 from hoodie.serve.tables import ShownTable
 from hoodie.table.checkup import ERROR, OK, WARNING, Finding, glance
 from hoodie.table.settings import INTERVAL_MS
@@ -54,6 +55,7 @@ def health(table: ShownTable, summaries: Summaries) -> dict[str, Any]:
     judged = _judged(pending, fresh, rolled_back, findings, waiting)
     details = opened(fresh.last) if fresh.last is not None else None
     run = TaskRun.of(details.extra_metadata) if details is not None else None
+    failed = [item for item in pending if item["status"] in ("failed", "open")]
     return {
         "table": table.to_dict(),
         **judged,
@@ -62,6 +64,7 @@ def health(table: ShownTable, summaries: Summaries) -> dict[str, Any]:
         "rolled_back": rolled_back,
         "waiting": waiting,
         "findings": [finding.to_dict() for finding in findings],
+        "repair": repairs(table, failed, waiting, fresh, run),
     }
 
 

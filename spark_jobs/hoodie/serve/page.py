@@ -2,7 +2,8 @@
 
     GET /                                     the page (and its files: page.css, *.js, icon*.svg)
     GET /tables                               the list; ?open=false: names and paths, no table is looked at;
-                                              in Airflow their assets, too, and where its API is
+                                              in Airflow their assets, too, where its API is, and the DAG
+                                              that the page may trigger there
     GET /tables/NAME/health                   what needs a hand, in a few listings
     GET /tables/NAME/services                 what the planner of services would do; ?again=true: a new look
     GET /tables/NAME/doctor                   all findings of the doctor; ?again=true
@@ -51,6 +52,7 @@ STATIC = {
     "health.js": ("health.js", "text/javascript; charset=utf-8"),
     "overview.js": ("overview.js", "text/javascript; charset=utf-8"),
     "producers.js": ("producers.js", "text/javascript; charset=utf-8"),
+    "repair.js": ("repair.js", "text/javascript; charset=utf-8"),
     "server.js": ("server.js", "text/javascript; charset=utf-8"),
     "icon.svg": ("icon.svg", "image/svg+xml"),
     "icon-dark.svg": ("icon-dark.svg", "image/svg+xml"),
@@ -89,6 +91,10 @@ class Reply:
         return cls(int(status), JSON, _MARKUP.sub(lambda char: f"\\u{ord(char[0]):04x}", text).encode())
 
 
+def _no_dag() -> str:
+    return ""
+
+
 def _no_options(_: str) -> Mapping[str, str]:
     return {}
 
@@ -100,7 +106,8 @@ class Page:
     airflow: where Airflow's own pages are, without a trailing slash ("" for the same host), so that task
     runs are links; None: they are text. options: settings of the storage of each. asset: by a table's path
     the URI of its asset in Airflow; with it the page asks Airflow's public API, as the user who looks, for
-    failed runs of the tasks that produce the table.
+    failed runs of the tasks that produce the table. maintenance: the DAG that the page may trigger there, by
+    that API and with that user's rights; "" for none.
     """
 
     allowed: Callable[[], Mapping[str, str]]
@@ -110,6 +117,7 @@ class Page:
     bounded: Bounded = field(default_factory=lambda: Bounded(_TABLE_S))
     examiner: Examiner = field(default_factory=Examiner)
     asset: Callable[[str], str] | None = None
+    maintenance: Callable[[], str] = _no_dag
 
     def get(self, path: str, query: str = "") -> Reply:
         """`path` is the rest of the URL below the page's own, still quoted. Never raises for a request."""
@@ -166,7 +174,7 @@ class Page:
         if self.asset is None or self.airflow is None:
             return {"tables": found}
         listed = [{**item, "asset": self.asset(item["base_path"])} for item in found]
-        return {"tables": listed, "api": f"{self.airflow}/api/v2"}
+        return {"tables": listed, "api": f"{self.airflow}/api/v2", "maintenance": self.maintenance()}
 
     def _table(self, name: str) -> ShownTable:
         return ShownTable.open(name, self._path(name), self.options(name))

@@ -1,6 +1,7 @@
 // The strip: what needs a hand at this table, each part with its reasons to unfold.
 
 import { BASIS, ago, duration, element, plural, rough, runLink, seconds, takenBack } from "./format.js";
+import { Maintenance, listed, stepsOf } from "./repair.js";
 
 export const LEVELS = ["well", "note", "wrong", "error"];
 const SIGNS = { error: "error", warning: "wrong", note: "note", ok: "well" };
@@ -20,6 +21,11 @@ export class Strip {
     this.home.replaceChildren();
   }
 
+  // The button of the table's maintenance, null for none
+  maintains(button) {
+    this.button = button;
+  }
+
   // health, services, doctor: what the server answered, undefined while it has not
   show(known) {
     this.known = { ...this.known, ...known };
@@ -27,14 +33,30 @@ export class Strip {
     if (!health) return;
     const tiles = [fresh(health), this.#failures(health), this.#services(services), this.#doctor(health, doctor)];
     if (health.waiting.length) tiles.unshift(this.#waiting(health));
+    const pressed = this.button?.element.contains(document.activeElement) ? document.activeElement : null;
     const text = JSON.stringify(this.known);
     if (text === this.drawn) return;
     this.drawn = text;
+    this.#repair(tiles);
     const open = new Map([...this.home.children].map((tile) => [tile.dataset.tile, tile.open]));
-    const focused = this.home.contains(document.activeElement) ? document.activeElement.closest("[data-tile]")?.dataset.tile : null;
+    const focused = !pressed && this.home.contains(document.activeElement) ? document.activeElement.closest("[data-tile]")?.dataset.tile : null;
     for (const tile of tiles) tile.open = open.get(tile.dataset.tile) ?? false;
     this.home.replaceChildren(...tiles);
-    if (focused) this.home.querySelector(`[data-tile="${focused}"] summary`)?.focus({ preventScroll: true });
+    if (pressed && this.home.contains(pressed)) pressed.focus({ preventScroll: true });
+    else if (focused) this.home.querySelector(`[data-tile="${focused}"] summary`)?.focus({ preventScroll: true });
+  }
+
+  // What to run, in the tile of each kind, and the button in the first that it is for
+  #repair(tiles) {
+    let button = this.button;
+    for (const [name, kinds] of [["failures", ["frozen", "failed"]], ["write", ["late"]], ["services", ["due"]]]) {
+      const steps = stepsOf(this.known, kinds);
+      if (!steps.length) continue;
+      const body = tiles.find((one) => one.dataset.tile === name).querySelector(".body");
+      body.append(element("p", {}, "What to run:"), listed(steps, this.known.health.repair?.maintain));
+      if (button && Maintenance.fits(steps)) body.append(button.element);
+      if (Maintenance.fits(steps)) button = null;
+    }
   }
 
   #failures({ pending, rolled_back: undone }) {

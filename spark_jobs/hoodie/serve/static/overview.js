@@ -3,6 +3,7 @@
 import { LEVELS } from "./health.js";
 import { BASIS, ago, element, number, rough, runLink } from "./format.js";
 import { producers } from "./producers.js";
+import { Maintenance, listed, stepsOf } from "./repair.js";
 import { Failed, each, get, place } from "./server.js";
 
 const HEADS = ["Table", "State", "Last write", "Usually every", "Failures", "At work", "Waiting", "Services due"];
@@ -20,6 +21,7 @@ export class Overview {
     this.turn = 0;
     this.known = new Map();
     this.lines = new Map();
+    this.buttons = new Map();
     this.body = element("tbody");
     this.summary = element("p#tables-count", { role: "status" });
     const heads = HEADS.map((head) => element("th", { scope: "col" }, head));
@@ -34,9 +36,10 @@ export class Overview {
     this.turn += 1;
   }
 
-  // api: where Airflow's public API is, null outside of Airflow
-  async show(tables, api = null) {
+  // api: where Airflow's public API is, null outside of Airflow; dag: of maintenance, "" for none
+  async show(tables, api = null, dag = "") {
     const turn = ++this.turn;
+    Object.assign(this, { api, dag });
     const names = new Set(tables.map((table) => table.name));
     for (const name of this.known.keys()) {
       if (names.has(name)) continue;
@@ -106,8 +109,25 @@ export class Overview {
     this.lines.set(name, line);
     line.querySelector("button").title = known.table.base_path;
     line.classList.toggle("absent", isAbsent(known));
+    const open = line.querySelector("details.repairs")?.open;
+    const focused = line.contains(document.activeElement) ? document.activeElement : null;
     while (line.children.length > 1) line.lastElementChild.remove();
     line.append(...this.#cells(known).map((cell) => element("td", {}, cell)));
+    const repairs = this.#repairs(known);
+    if (repairs) line.children[1].append(repairs);
+    if (repairs && open) repairs.open = true;
+    if (focused?.tagName === "SUMMARY") repairs?.firstElementChild.focus({ preventScroll: true });
+    else focused?.focus({ preventScroll: true });
+  }
+
+  // What to run, folded; the button of maintenance stays the same, whatever it says
+  #repairs({ table, health, services, producer }) {
+    const steps = stepsOf({ health, services });
+    if (isAbsent({ health, producer }) || !(steps.length || producer)) return null;
+    const list = listed(steps, health?.repair?.maintain);
+    if (producer) list.prepend(element("li", { "data-kind": "producer" }, "mend what the log of ", runLink(producer), " says, then clear the task there"));
+    const button = Maintenance.fits(steps) ? Maintenance.of(this.buttons, this.dag, this.api, table) : null;
+    return element("details.repairs", {}, element("summary", {}, "What to run"), list, ...(button ? [button.element] : []));
   }
 
   #name(table) {

@@ -6,6 +6,7 @@ import { element, key, kind, number, plural, seconds, words } from "./format.js"
 import { Strip } from "./health.js";
 import { List } from "./list.js";
 import { Overview } from "./overview.js";
+import { Maintenance } from "./repair.js";
 import { Failed, get, place } from "./server.js";
 
 const LISTING = 'In Airflow the setting [hoodie] tables names them, such as {"orders": "/data/orders"}.';
@@ -25,9 +26,9 @@ const overview = new Overview(at("overview"), { chosen: (name) => go(name) });
 async function start() {
   const asked = new URLSearchParams(location.search);
   const turn = ++state.turn;
-  const { tables, api } = await get("tables", { open: "false" });
+  const { tables, api, maintenance } = await get("tables", { open: "false" });
   if (turn !== state.turn) return;
-  Object.assign(state, { tables, api });
+  Object.assign(state, { tables, api, maintenance });
   at("table").replaceChildren(element("option", { value: "" }, "All tables"), ...tables.map((table) => element("option", { value: table.name }, table.name)));
   if (!tables.length) return say(`No table is on this page's list yet. ${LISTING}`, "empty");
   const name = asked.get("table");
@@ -65,7 +66,7 @@ async function all() {
   at("about").textContent = "";
   at("timeline").hidden = true;
   at("overview").hidden = false;
-  await overview.show(state.tables, state.api);
+  await overview.show(state.tables, state.api, state.maintenance);
 }
 
 // The table's newest page, and the instant if one is asked for
@@ -77,6 +78,8 @@ async function load(name, { instant = null, action = null } = {}) {
   if (state.name !== name) {
     at("search").value = state.search = "";
     strip.clear();
+    const table = state.tables.find((one) => one.name === name);
+    strip.maintains(table && Maintenance.of(overview.buttons, state.maintenance, state.api, table));
   }
   Object.assign(state, { name, looked: "" });
   document.body.setAttribute("aria-busy", "true");
@@ -104,7 +107,7 @@ async function load(name, { instant = null, action = null } = {}) {
 // Reads again; what is seen, chosen and open stays where it is
 async function refresh() {
   if (!state.tables.length || (state.name === null && at("overview").hidden)) return start();
-  if (state.name === null) return overview.show(state.tables, state.api);
+  if (state.name === null) return overview.show(state.tables, state.api, state.maintenance);
   if (state.table === null) return load(state.name);
   const turn = state.turn;
   const page = await get(place(state.name, "instants"), { limit: PAGE });
