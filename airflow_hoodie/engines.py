@@ -25,9 +25,8 @@ from hoodie.table.handle import Table, TableRef
 
 LOCAL, SPARK, AUTO = "local", "spark", "auto"
 ENGINES = (LOCAL, SPARK, AUTO)
-#: what the jobs import on the local engine, beside hoodie, by the extra of this package that brings it
+#: what the jobs import on the local engine, beside hoodie, as indexes of packages have it
 NEEDED = ("fastavro", "numpy", "pyarrow")
-_EXTRAS = {**dict.fromkeys((*NEEDED, "duckdb"), "local"), "sqlglot": "sql"}
 #: settings (docs/settings.md) whose queries DuckDB answers there
 _QUERIES = "hoodie.precommit.validators"
 DEFAULT_MAX_SIZE = "128m"
@@ -119,11 +118,6 @@ def missing_packages(options: Mapping[str, Any], transform: Any = None, statemen
     return [name for name in needed if importlib.util.find_spec(name) is None]
 
 
-def extras_of(packages: Collection[str]) -> str:
-    """The extras that bring these packages, as pip has them: airflow-hoodie[local,sql]."""
-    return f"airflow-hoodie[{','.join(sorted({_EXTRAS[name] for name in packages}))}]"
-
-
 def choose(
     path: str,
     operations: Collection[str],
@@ -138,7 +132,7 @@ def choose(
     Raises the exception of a source that is missing or malformed.
     """
     if missing := missing_packages(options, transform, statement):
-        return Choice(SPARK, f"this worker has no {', '.join(missing)} ({extras_of(missing)})")
+        return Choice(SPARK, f"this worker has no {', '.join(missing)} (pip install {' '.join(missing)})")
     incoming = 0
     if source is not None:
         try:

@@ -123,7 +123,14 @@ def _plugins() -> list[Finding]:
         findings.append(_finding("provider", "ok", f"airflow-hoodie {version}"))
     else:
         text = "Airflow does not list airflow-hoodie: no connection type, links and commands"
-        findings.append(_finding("provider", "error", text, "pip install airflow-hoodie, beside Airflow"))
+        findings.append(
+            _finding(
+                "provider",
+                "error",
+                text,
+                "install the wheel of airflow-hoodie with Airflow's own Python, which adds its entry points",
+            )
+        )
     loaded = {info["name"] for info in plugins_manager.get_plugin_info(["name"])}
     for name, lost in _PLUGINS.items():
         if name in loaded:
@@ -146,7 +153,7 @@ def _connection(conn_id: str | None) -> tuple[list[Finding], Warehouse | None]:
             return [_finding("connection", "note", text, connection_help(name))], None
         return [_finding("connection", "error", str(error))], None
     good, text = hook.test_connection()
-    return [_finding("connection", "ok" if good else "error", f"{name}: {text}")], conn
+    return [_finding("connection", "ok" if good else "error", text)], conn
 
 
 def _spark(conn_id: str | None) -> tuple[list[Finding], str | None, dict[str, str]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from airflow.sdk import BaseHook
 
-from airflow_hoodie.engines import extras_of, missing_packages
+from airflow_hoodie.engines import missing_packages
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieJobError,
@@ -84,7 +84,7 @@ class HoodieLocalHook(BaseHook):
         if missing := missing_packages(*asked):
             raise HoodieConfigurationError(
                 f"this worker has no {', '.join(missing)}, which the job needs: pip install "
-                f"'{extras_of(missing)}' there, or pass engine=\"spark\" to run it by spark-submit"
+                f'{" ".join(missing)} there, or pass engine="spark" to run it by spark-submit'
             )
         command = self._command()
         if is_function_name(transform := request.get("transform")):

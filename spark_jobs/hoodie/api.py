@@ -317,7 +317,8 @@ def instants(
     """Instants, oldest first: time, action, state, what commits wrote, and of which instants a rollback, a
     restore or a savepoint is. Raises TableError.
 
-    Those of the active timeline, or, with `archived`, those that were moved out of it.
+    Those of the active timeline, or, with `archived`, those that were moved out of it. Their `operation` is
+    the text in the commit, as Apache Hudi spells it (`UPSERT`); results and events have `upsert`.
     """
     from hoodie.config.key import Config
     from hoodie.table.handle import Table

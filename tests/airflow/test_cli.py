@@ -50,7 +50,9 @@ def test_doctor_of_a_sound_set_up(run: Run, tmp_path: Path, monkeypatch: pytest.
     found = findings(text)
     assert code == 0
     assert found["provider"][0][0] == "ok"
-    assert found["connection"] == [("ok", f"lake: 1 table in {tmp_path}: orders (COPY_ON_WRITE)")]
+    assert found["connection"] == [
+        ("ok", f"Connection 'lake': 1 table in {tmp_path}: orders (COPY_ON_WRITE)")
+    ]
     assert found["spark connection"] == [("ok", "spark_lake: master local[2]")]
     assert found["table"][0][0] == "ok"
     assert f"orders at {table.path}: COPY_ON_WRITE" in found["table"][0][1]

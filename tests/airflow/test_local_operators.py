@@ -159,7 +159,7 @@ def test_a_worker_without_the_packages(table: HoodieTable, monkeypatch: pytest.M
         "find_spec",
         lambda name: None if name in ("pyarrow", "fastavro") else importlib.util.find_spec,
     )
-    with pytest.raises(HoodieConfigurationError, match=r"no fastavro, pyarrow.*airflow-hoodie\[local\]"):
+    with pytest.raises(HoodieConfigurationError, match=r"no fastavro, pyarrow.*pip install fastavro pyarrow"):
         run(CleanOperator(task_id="clean", table=table))
 
 

@@ -711,3 +711,21 @@ def test_what_is_no_rows(tmp_path: Path, rows: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         hoodie.Table(tmp_path / "t").upsert(rows, keys="id")
     assert not (tmp_path / "t").exists()
+
+
+def test_the_history_has_operations_as_the_timeline_has_them(tmp_path: Path) -> None:
+    """Results have the words of this package, whatever they are on the timeline."""
+    path = str(tmp_path / "t")
+    result = hoodie.write_table(
+        pa.table({"id": ["a"]}),
+        path,
+        operation="bulk_insert",
+        options={"hoodie.datasource.write.recordkey.field": "id", "hoodie.table.name": "t"},
+    )
+    [entry] = hoodie.Table(path).history()
+    [instant] = hoodie.instants(path)
+    assert (result.operation, entry.operation, instant["operation"]) == (
+        "bulk_insert",
+        "BULK_INSERT",
+        "BULK_INSERT",
+    )
