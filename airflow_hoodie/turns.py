@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from airflow_hoodie.arguments import default_deferrable
+from airflow_hoodie.compat.task_sdk import executing
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.hooks.hoodie import HoodieHook
 from airflow_hoodie.runs import WAIT_FOR_WRITER, WAIT_PLACE
@@ -100,6 +101,14 @@ class TableTurn:
     def _is_deferrable(self) -> bool:
         given = self._operator.deferrable
         return default_deferrable() if given is None else bool(given)
+
+
+def resumed(operator: Any, context: Any, event: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What `execute` returns after the trigger's event; also that of a class derived from the operator's."""
+    operator.turn_event = event
+    with executing(operator):
+        result: dict[str, Any] = operator.execute(context)
+    return result
 
 
 def _storage(operator: Any) -> dict[str, Any]:

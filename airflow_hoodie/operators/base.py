@@ -35,12 +35,7 @@ from airflow_hoodie.engines import (
     size_of,
     task_memory,
 )
-from airflow_hoodie.exceptions import (
-    HoodieConfigurationError,
-    HoodieException,
-    HoodieJobError,
-    from_error,
-)
+from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException, HoodieJobError, from_error
 from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
@@ -52,7 +47,7 @@ from airflow_hoodie.secrets import hide
 from airflow_hoodie.subclasses import check_templates
 from airflow_hoodie.table import HoodieTable
 from airflow_hoodie.triggers.application import EVENT_FIELDS
-from airflow_hoodie.turns import TableTurn
+from airflow_hoodie.turns import TableTurn, resumed
 from hoodie.bundle import bundle_zip, job_script
 from hoodie.concurrency.queue import Rank
 from hoodie.errors import HoodieError
@@ -145,6 +140,8 @@ class HoodieJobOperator(SparkSubmitOperator):
     _cluster_job: ClusterJob | None = None
     _publication: Publication | None = None
     _turn: TableTurn
+    #: of the trigger, where the task has waited for its turn
+    turn_event: Mapping[str, Any] | None = None
     #: the request as it was sent to Spark
     submitted: dict[str, Any] | None = None
     #: the table is known when the task runs, and its asset then
@@ -261,11 +258,7 @@ class HoodieJobOperator(SparkSubmitOperator):
         """Run the job; returns its result. Raises the exceptions of airflow_hoodie.exceptions, and
         TaskDeferred where a cluster has the job, or the table is not free for it.
         """
-        return self.execute_in_turn(context)
-
-    def execute_in_turn(self, context: Context, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """`execute`, after the event of the trigger where the task has waited for its turn."""
-        self._turn = TableTurn(self, event)
+        self._turn = TableTurn(self, self.turn_event)
         self.resolve()
         self.take_token(context)
         publication = self._publication = Publication(self, context)
@@ -274,7 +267,7 @@ class HoodieJobOperator(SparkSubmitOperator):
             if result is None:
                 self.extra_metadata = {**run_metadata(context), **self.extra_metadata}
                 publication.link(TimelineLink())
-                if event is None and getattr(context.get("ti"), "try_number", 1) > 1:
+                if self.turn_event is None and getattr(context.get("ti"), "try_number", 1) > 1:
                     publication.count("retries")
                 with publication.counting_conflicts():
                     choice = self._chosen()
@@ -288,6 +281,10 @@ class HoodieJobOperator(SparkSubmitOperator):
             self._turn.over()
             if self._cluster_job is not None:
                 self._cluster_job.drop_report()
+
+    def execute_in_turn(self, context: Context, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """`execute`, after the trigger's event."""
+        return resumed(self, context, event)
 
     def resolve(self) -> None:
         """Adds path, options and Spark connection of the table's connection; each `execute` begins with it.

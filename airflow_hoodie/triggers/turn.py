@@ -70,6 +70,7 @@ class TurnTrigger(BaseTrigger):
         self.hoodie_conn_id = hoodie_conn_id
         self.options = dict(options or {})
         self._kept: Place | None = None
+        self._looking: asyncio.Future[QueueState] | None = None
         self._unkept = ""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -92,6 +93,8 @@ class TurnTrigger(BaseTrigger):
         try:
             why = await self._turn()
         except asyncio.CancelledError:
+            if self._looking is not None:  # its thread goes on, and would keep the place again
+                await asyncio.wait({self._looking})
             if self._kept is not None:
                 await asyncio.to_thread(self._give_up, self._kept)
             raise
@@ -130,7 +133,8 @@ class TurnTrigger(BaseTrigger):
             config = Config.of({**storage, **self.settings})
             table = Table(TableRef.of(self.table, config))
             self._kept = Place(table, config, Rank[self.rank.upper()], self.place, self.extra)
-        return await asyncio.to_thread(self._held, self._kept)
+        self._looking = asyncio.ensure_future(asyncio.to_thread(self._held, self._kept))
+        return await asyncio.shield(self._looking)
 
     def _held(self, place: Place) -> QueueState:
         """A triggerer that may not write to the table keeps no place: others may pass."""

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from airflow.models.trigger import Trigger
+from airflow.sdk.bases.operator import ExecutorSafeguard
 from airflow.sdk.exceptions import TaskDeferred
 
 import hoodie
@@ -205,6 +206,23 @@ def test_a_killed_task_leaves_its_place(table: HoodieTable, source: str) -> None
         assert deferred(upsert(table, source)).trigger.place > trigger.place
 
 
+def test_a_place_that_is_given_up_stays_so(
+    table: HoodieTable, source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task is killed while a thread of the trigger keeps the place."""
+    hold = Place.hold
+
+    def slow(self: Place) -> None:
+        time.sleep(0.5)
+        hold(self)
+
+    with writer(table):
+        trigger = deferred(upsert(table, source)).trigger
+        monkeypatch.setattr(Place, "hold", slow)
+        asyncio.run(cancelled(revived(trigger)))
+        assert tickets(table) == []
+
+
 def test_a_triggerer_that_stops_and_starts_has_the_same_place(table: HoodieTable, source: str) -> None:
     with writer(table):
         trigger = deferred(upsert(table, source)).trigger
@@ -290,6 +308,29 @@ def test_a_commit_that_is_there_when_the_turn_comes(table: HoodieTable, source: 
     assert (result["status"], result["instant"]) == ("already_committed", done["instant"])
     assert len(hoodie.instants(table.path)) == 2
     assert [name for name in tickets(table) if name[1:] == trigger.place] == tickets(table)
+
+
+class Noting(UpsertOperator):
+    """One of a user's own, which does more."""
+
+    def execute(self, context: Any) -> dict[str, Any]:  # type: ignore[override]
+        return {**super().execute(context), "noted": True}
+
+
+def test_a_class_of_your_own_is_resumed_as_it_begins(
+    table: HoodieTable, source: str, jobs_here: None
+) -> None:
+    """With Airflow's check that `execute` is called by its runner alone."""
+    arguments: dict[str, Any] = {
+        "task_id": "write", "table": table, "source": source, "engine": "local", "deferrable": True,
+        "allow_nested_operators": False,
+    }  # fmt: skip
+    with writer(table):
+        runner = {"Noting__sentinel": ExecutorSafeguard.sentinel_value}
+        with pytest.raises(TaskDeferred) as caught:
+            Noting(**arguments).execute(context_of(Store()), **runner)
+    result = Noting(**arguments).execute_in_turn(context_of(Store()), run(caught.value.trigger))
+    assert (result["status"], result["noted"]) == ("committed", True)
 
 
 def test_spark_in_client_mode(table: HoodieTable, source: str, committing: FakeSubmit) -> None:
