@@ -165,3 +165,24 @@ def test_the_example_looks_after_all_tables(
     assert report.xcom_pull(task_ids="report") == ["logged: compaction", "plain: nothing to do"]
     rows = hoodie.read_table(tables[0].path, query="read_optimized", meta=False).to_pylist()
     assert rows == [{"id": "a", "n": 4}]
+
+
+def test_the_example_by_the_button_of_the_page(
+    load_dag: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run's conf names one of the tables; a path that is not among them is none of the DAG's."""
+    tables = [written(tmp_path, name, "COPY_ON_WRITE", 2) for name in ("first", "second")]
+    listed = tmp_path / "tables.json"
+    listed.write_text(json.dumps([table.to_dict() for table in tables]))
+    monkeypatch.setenv("MAINTENANCE_TABLES", str(listed))
+    dag = load_dag((ROOT / "dags_examples" / "maintenance.py").read_text())
+    chosen = dag.get_task("tables").python_callable
+    run = dag.test(
+        logical_date=datetime(2026, 1, 3, tzinfo=timezone.utc),
+        run_conf={"hoodie_table": {"name": "second", "path": tables[1].path}},
+    )
+    (report,) = (ti for ti in run.get_task_instances() if ti.task_id == "report")
+    assert report.xcom_pull(task_ids="report") == ["second: nothing to do"]
+    elsewhere = SimpleNamespace(conf={"hoodie_table": {"name": "first", "path": "/elsewhere"}})
+    assert chosen(elsewhere) == []
+    assert [table["name"] for table in chosen(SimpleNamespace(conf={}))] == ["first", "second"]
