@@ -30,13 +30,15 @@ def dataset_name(path: str) -> tuple[str, str]:
 def source_places(source: Any) -> list[str]:
     """The folders and files that a task's source names; globs are cut to the folder that holds all of them.
 
-    A query names none that are known without running it.
+    A query names none that are known without running it, rows that another task returned have none.
     """
+    if (places := getattr(source, "places", None)) is not None:
+        return [_without_wildcards(place) for place in places]
     described: Mapping[str, Any] = source if isinstance(source, Mapping) else {"path": source}
-    if described.get("format") == "sql":
-        return []
     path = described.get("path")
-    paths = [path] if isinstance(path, str) else list(path or ())
+    if described.get("format") == "sql" or not isinstance(path, (str, list, tuple)):
+        return []
+    paths = [path] if isinstance(path, str) else list(path)
     return list(dict.fromkeys(_without_wildcards(str(item)) for item in paths))
 
 

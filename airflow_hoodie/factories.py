@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 from datetime import date, datetime, timezone
 from pathlib import Path
@@ -54,7 +54,7 @@ _WRONG = (TypeError, ValueError)
 
 def hoodie_table_group(
     table: HoodieTable | Mapping[str, Any],
-    source: str | Sequence[str] | Mapping[str, Any],
+    source: Any,
     *,
     group_id: str | None = None,
     operation: str = "upsert",

@@ -69,8 +69,11 @@ def of_task(task: Any, result: Mapping[str, Any]) -> OperatorLineage[Any, Any]:
         read = [path]  # a table service rewrites what it reads
     else:
         read = source_places(source)
-        if isinstance(source, Mapping) and source.get("format") == "sql":
-            job_facets["sql"] = sql_job.SQLJobFacet(query=masked(str(source.get("path"))))
+        described = source if isinstance(source, Mapping) else {}
+        if query := described.get("sql") or (
+            described.get("path") if described.get("format") == "sql" else None
+        ):
+            job_facets["sql"] = sql_job.SQLJobFacet(query=masked(str(query)))
     inputs: list[Dataset] = [InputDataset(*dataset_name(place)) for place in read]
     namespace, name = dataset_name(path)
     output = OutputDataset(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Protocol
@@ -28,6 +29,7 @@ class RunningOperator(Protocol):
     cancel_on_kill: bool
     conf: Any
     execution_timeout: timedelta | None
+    handover: Handover
     job: str
     killed: bool
     makes_table: ClassVar[bool]
@@ -44,6 +46,30 @@ class RunningOperator(Protocol):
     def defer(self, *, trigger: Any, method_name: str, timeout: timedelta | None = None) -> NoReturn: ...
     def make_hook(self, *, detached: bool, request_path: str | None) -> Any: ...
     def settings(self) -> dict[str, Any]: ...
+
+
+class Handover:
+    """How a job gets rows that are in no files: here there are none (airflow_hoodie.sources)."""
+
+    def staged(self) -> contextlib.AbstractContextManager[None]:
+        """While it is open, they are in files of this machine, which the operator's request names."""
+        return contextlib.nullcontext()
+
+    def shared(self, request: dict[str, Any], tag: str) -> dict[str, Any]:
+        """The request, with these files where Spark's executors see them, until `unshare` of the tag."""
+        return request
+
+    def unshare(self, tag: str) -> None:
+        """Deletes them; where that fails, the log says so."""
+
+    @contextlib.contextmanager
+    def submitting(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The request of a job that ends with the task."""
+        tag = secrets.token_hex(16)
+        try:
+            yield self.shared(request, tag)
+        finally:
+            self.unshare(tag)
 
 
 class Publication:

@@ -1,8 +1,8 @@
 """Secrets of operators, connections and requests: found by hoodie.mask, passed to Airflow's own masker, and
 handed to a process in files that only this user reads, as `ps` must not show them.
 
-Such a file is gone when its user is done with it. A process that is killed leaves it; the lock on it is free
-then, and the next call deletes it.
+Such a file, or a folder of rows, is gone when its user is done with it. A process that is killed leaves it;
+the lock on it is free then, and the next call deletes it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -66,6 +67,25 @@ def private_file(data: bytes, suffix: str) -> Iterator[Path]:
         os.close(file)
 
 
+@contextlib.contextmanager
+def private_folder() -> Iterator[Path]:
+    """A folder of mode 0700, deleted afterwards with what is in it. Raises HoodieConfigurationError."""
+    folder = _folder()
+    _sweep(folder)
+    for _ in range(_ATTEMPTS):
+        path = Path(tempfile.mkdtemp(dir=folder))
+        held = os.open(path, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if path.is_dir():  # else swept before it was locked
+            break
+        os.close(held)
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(held)
+
+
 def _folder() -> Path:
     """`<temporary folder>/hoodie-jobs-<uid>`, of this user and closed to others."""
     folder = Path(tempfile.gettempdir(), f"hoodie-jobs-{os.getuid()}")
@@ -86,7 +106,7 @@ def _folder() -> Path:
 
 
 def _sweep(folder: Path) -> None:
-    """Delete the files whose process is gone."""
+    """Delete the files and folders whose process is gone."""
     for path in folder.iterdir():
         try:
             file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -94,7 +114,10 @@ def _sweep(folder: Path) -> None:
             continue
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.unlink(path)
+            if stat.S_ISDIR(os.fstat(file).st_mode):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                os.unlink(path)
         except OSError:  # in use, or another process swept it
             continue
         finally:

@@ -161,6 +161,7 @@ class ClusterJob:
         if self._note is None:
             return None
         self._tried(self._forget)
+        self._operator.handover.unshare(self._note.tag)
         if self._operator.token or self._note.taken:
             self._read = self._report_of(self._note.tag)
             return None
@@ -183,7 +184,7 @@ class ClusterJob:
             kept=cluster.KEPT_REQUEST is not None and any_secret(request),
         )
         note.put(self._context)
-        operator.submitted = {**request, "result_tag": tag}
+        operator.submitted = {**operator.handover.shared(dict(request), tag), "result_tag": tag}
         given = operator.conf or {}
         operator.conf = {**given, **cluster.conf(tag, given)}
         if note.kept:
@@ -215,6 +216,7 @@ class ClusterJob:
             if (found := self._cluster.find(self._noted().tag)) is not None:
                 self._cluster.kill(found)
             self._forget()
+            self._operator.handover.unshare(self._noted().tag)
         except HoodieException as error:
             self._log.error("The application may be running still: %s", error.message)
 
@@ -229,7 +231,10 @@ class ClusterJob:
             self._show_ui(application)
             if self._note is not None:
                 self._tried(self._forget)
-        report = self._report(str(event.get("tag") or ""))  # triggers of earlier releases have no tag
+        tag = str(event.get("tag") or "")  # triggers of earlier releases have none
+        if tag and state != LOST:
+            self._operator.handover.unshare(tag)
+        report = self._report(tag)
         result = None if report is None else report.result
         if result is not None:
             result = log_result(self._log, result)

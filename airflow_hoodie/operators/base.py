@@ -41,7 +41,7 @@ from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.links.hoodie import LINKS, WITHOUT_SPARK, TimelineLink
 from airflow_hoodie.preflight import check_master, check_settings, check_source
-from airflow_hoodie.publication import Publication, with_table_asset
+from airflow_hoodie.publication import Handover, Publication, with_table_asset
 from airflow_hoodie.runs import run_metadata, task_token, wait_option
 from airflow_hoodie.secrets import hide
 from airflow_hoodie.subclasses import check_templates
@@ -142,6 +142,8 @@ class HoodieJobOperator(SparkSubmitOperator):
     _turn: TableTurn
     #: of the trigger, where the task has waited for its turn
     turn_event: Mapping[str, Any] | None = None
+    #: of a source that is no files
+    handover = Handover()
     #: the request as it was sent to Spark
     submitted: dict[str, Any] | None = None
     #: the table is known when the task runs, and its asset then
@@ -269,7 +271,7 @@ class HoodieJobOperator(SparkSubmitOperator):
                 publication.link(TimelineLink())
                 if self.turn_event is None and getattr(context.get("ti"), "try_number", 1) > 1:
                     publication.count("retries")
-                with publication.counting_conflicts():
+                with publication.counting_conflicts(), self.handover.staged():
                     choice = self._chosen()
                     if choice.engine == LOCAL:
                         result = self._run_here(context, publication)
@@ -368,10 +370,11 @@ class HoodieJobOperator(SparkSubmitOperator):
                 return self._cluster_job.run(self.submitted)
             self._turn.take(self.submitted)
             add_lineage(self, context)
-            hook = self.make_hook()
-            check_tracking(self, hook)
-            hook.submit(self.application)
-            return hook.result
+            with self.handover.submitting(self.submitted) as self.submitted:
+                hook = self.make_hook()
+                check_tracking(self, hook)
+                hook.submit(self.application)
+                return hook.result
         except HoodieConfigurationError as error:
             if self.engine != AUTO or error.code:  # one of the job's own
                 raise

@@ -9,6 +9,7 @@ from airflow_hoodie.arguments import is_later, is_template
 from airflow_hoodie.engines import Choice, choose, size_of
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.write import HoodieCommitOperator, check_source_path
+from airflow_hoodie.sources import is_query
 from airflow_hoodie.table import HoodieTable
 from hoodie.config.statements import first_word, is_call, is_statement
 from hoodie.source.fingerprint import statement_source
@@ -106,6 +107,11 @@ def _named(value: Any) -> dict[str, Any]:
             f"tables are {value!r}; give names with paths, as {{'news': '/data/news'}}"
         )
     for name, item in given.items():
+        if isinstance(item, Mapping) and (is_query(item) or is_query(item.get("source"))):
+            raise HoodieConfigurationError(
+                f"table {name!r} is a query of a connection, which only operators with a source take; load "
+                "it into a table first, by UpsertOperator or InsertOverwriteOperator"
+            )
         for path in _paths(item):
             check_source_path(path)
         if not isinstance(item, (str, Mapping)):

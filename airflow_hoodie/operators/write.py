@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import reprlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie.arguments import is_absolute, is_later, is_template, option_texts
 from airflow_hoodie.engines import Choice, choose, size_of
-from airflow_hoodie.exceptions import HoodieConfigurationError, from_error
+from airflow_hoodie.exceptions import (
+    HoodieConfigurationError,
+    HoodieException,
+    from_error,
+)
 from airflow_hoodie.operators.base import HoodieJobOperator
 from airflow_hoodie.operators.services import HoodieLocalOperator
-from airflow_hoodie.publication import emitting
+from airflow_hoodie.publication import Handover, emitting
 from airflow_hoodie.runs import (
     ALLOW_OUT_OF_ORDER,
     MAX_AMPLIFICATION,
@@ -18,6 +24,7 @@ from airflow_hoodie.runs import (
     committed_before,
     services_option,
 )
+from airflow_hoodie.sources import Files, Incoming, StagedSource, incoming, is_query, is_rows, plain, query
 from airflow_hoodie.table import HoodieTable, check_options
 from hoodie.concurrency.queue import Rank
 from hoodie.config.functions import Function, name_of, shown
@@ -130,13 +137,17 @@ class HoodieWriteOperator(HoodieCommitOperator):
     :param source: path or glob of the incoming rows, a list of them, or {"path", "format", "options"}. The
         default format follows the suffix (.csv, .json, .jsonl; else parquet). With the format `table` the
         path is that of another Hudi table, with `sql` it is a Spark SQL query, which runs with all rights of
-        the Spark session. (templated)
+        the Spark session. Or {"conn_id", "sql", "parameters"}: a query of a database's connection. Or what
+        another task returned: rows (DataFrame, Arrow, list of dicts) or an ObjectStoragePath. (templated)
     :param transform: one SELECT over the rows of the source, which it names `source`; its answer is what is
         written. DuckDB's SQL with the local engine, else Spark's, with all rights of the session. Or a Python
         function of Arrow batches that the job can import, itself or as `package.module:function`. A retry
         with another text is another write. (templated)
     :param options: `hoodie.*` settings of this task; they override the table's. (templated)
     """
+
+    #: the job's source, while rows that are in no files are laid down as files
+    staged: dict[str, Any] | None = None
 
     template_fields: Sequence[str] = ("source", "transform", *HoodieCommitOperator.template_fields)
     template_fields_renderers: ClassVar[dict[str, str]] = {
@@ -149,13 +160,13 @@ class HoodieWriteOperator(HoodieCommitOperator):
         self,
         *,
         table: HoodieTable | Mapping[str, Any],
-        source: str | Sequence[str] | Mapping[str, Any],
+        source: Any,
         transform: str | Function | None = None,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(table=table, options=options, **kwargs)
-        self.source = source if is_later(source) else source_request(source)
+        self.source: Any = source if is_later(source) else _checked_source(source)
         self.transform: Any = transform
         if transform is not None and not is_later(transform):
             self.transform = transform_text(transform)
@@ -166,15 +177,45 @@ class HoodieWriteOperator(HoodieCommitOperator):
             own = {} if transform is None else transform_source(transform)
         except HoodieError as error:
             raise from_error(error) from error
-        return {**source_request(self.source), **own}
+        given = self._incoming()
+        return {**(given.described() if given else source_request(self.source)), **own}
 
     def auto_choice(self) -> Choice:
         limit = size_of("local_max_size", self.local_max_size)
-        source = source_request(self.source)
+        source = self.staged or source_request(self.source)
         return choose(self.table["path"], {self.operation}, source, limit, self.settings(), self.transform)
 
     def request(self) -> dict[str, Any]:
-        return {**super().request(), "source": source_request(self.source), **_transform(self.transform)}
+        """A source that is no files is the staged ones, and `described` what the job's token compares."""
+        given = self._incoming()
+        if given is None:
+            source: dict[str, Any] = {"source": source_request(self.source)}
+        else:
+            source = {"source": self.staged, "described": given.described()}
+        return {**super().request(), **source, **_transform(self.transform)}
+
+    @property
+    def handover(self) -> Handover:  # type: ignore[override]
+        return StagedSource(self) if self._incoming() is not None else Handover()
+
+    def _incoming(self) -> Incoming | None:
+        """Of the rendered source, where it is no files; it is converted once. Raises
+        HoodieConfigurationError and HoodieValidationError.
+        """
+        if _is_paths(self.source):
+            return None
+        given = incoming(self.source)
+        if given is None:
+            self.source = plain(self.source)
+        elif not is_query(self.source):
+            self.source = given
+        return given
+
+    def on_rendered(self) -> None:
+        """Rows are no settings: what is shown of them, and searched for secrets, is their description."""
+        with contextlib.suppress(HoodieException):  # `execute` says it
+            self._incoming()
+        super().on_rendered()
 
 
 class UpsertOperator(HoodieWriteOperator):
@@ -220,7 +261,7 @@ class InsertOverwriteOperator(HoodieWriteOperator):
         self,
         *,
         table: HoodieTable | Mapping[str, Any],
-        source: str | Sequence[str] | Mapping[str, Any],
+        source: Any,
         whole_table: bool = False,
         options: Mapping[str, Any] | None = None,
         **kwargs: Any,
@@ -301,8 +342,31 @@ def _transform(transform: Any) -> dict[str, str]:
     return {} if text is None else {"transform": text}
 
 
+def _checked_source(source: Any) -> Any:
+    """A source as a DAG gives it; files in the form of the request. Raises HoodieConfigurationError."""
+    if _is_paths(source):
+        return source_request(source)
+    if is_query(source):
+        query(source)
+        return dict(source)
+    if is_rows(source) or isinstance(incoming(source), Files):
+        return source
+    return source_request(source)
+
+
+def _is_paths(source: Any) -> bool:
+    """A path, or a mapping with one: what most sources are."""
+    return isinstance(source, str) or (
+        isinstance(source, Mapping)
+        and isinstance(source.get("path"), str)
+        and "sql" not in source
+        and "conn_id" not in source
+    )
+
+
 def source_request(source: Any) -> dict[str, Any]:
-    """Source argument -> the request's source. Raises HoodieConfigurationError."""
+    """Source argument, of files -> the request's source. Raises HoodieConfigurationError."""
+    source = source if _is_paths(source) else plain(source)
     described = source if isinstance(source, Mapping) else {"path": source}
     if unknown := sorted(set(described) - {"path", "format", "options"}):
         raise HoodieConfigurationError(
@@ -312,7 +376,8 @@ def source_request(source: Any) -> dict[str, Any]:
     several = isinstance(path, (list, tuple)) and bool(path) and all(map(_is_text, path))
     if not several and not _is_text(path):
         raise HoodieConfigurationError(
-            f'source path is {path!r}; pass a path or glob, a list of them, or {{"path": ..., "format": ...}}'
+            f"source path is {reprlib.repr(path)}; pass a path or glob, a list of them, or "
+            '{"path": ..., "format": ...}'
         )
     request: dict[str, Any] = {"path": path if isinstance(path, str) else list(path)}
     if (kind := described.get("format")) != "sql" and not (isinstance(kind, str) and is_template(kind)):

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from airflow.providers.common.compat.sdk import Stats
 from airflow.sdk.exceptions import TaskDeferred
@@ -233,6 +234,28 @@ def test_a_worker_that_dies_while_it_submits_loses_no_application(task: Task) ->
     task.yarn.add(applicationTags="hoodie-abc")
     assert task.deferred().trigger.serialize()[1]["application_id"] == APP
     assert not task.submitted
+
+
+@pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED"])
+def test_rows_lie_in_the_table_until_the_application_has_ended(task: Task, state: str) -> None:
+    rows = [{"id": "a"}, {"id": "b"}]
+    deferral = task.deferred(source=rows)
+    (path,) = task.call()["request"]["source"]["path"]
+    assert Path(path).is_relative_to(task.timeline.path)
+    assert pq.read_table(path).to_pylist() == rows
+    task.deferred(source=rows)  # a retry waits for the same application
+    assert Path(path).exists()
+    if state == "SUCCEEDED":
+        task.commit()
+    task.yarn.end("FINISHED", state)
+    resumed = task.operator(source=rows)
+    event = run(deferral.trigger)
+    if state == "SUCCEEDED":
+        assert resumed.execute_complete(task.context, event)["status"] == "committed"
+    else:
+        with pytest.raises(HoodieJobError):
+            resumed.execute_complete(task.context, event)
+    assert list(Path(path).parent.iterdir()) == []
 
 
 def test_a_retry_submits_again_what_has_failed(task: Task) -> None:

@@ -126,6 +126,14 @@ def test_a_query_as_source(table: HoodieTable) -> None:
     assert found["job_facets"]["sql"]["query"] == "SELECT * FROM raw"
 
 
+def test_a_query_of_a_connection_and_rows_as_source(table: HoodieTable) -> None:
+    task = upsert(table, {"conn_id": "shop", "sql": "SELECT * FROM raw"}, write=False)
+    found = lineage(task, complete=False)
+    assert found["inputs"] == []
+    assert found["job_facets"]["sql"]["query"] == "SELECT * FROM raw"
+    assert lineage(upsert(table, [{"id": "a"}], write=False), complete=False)["inputs"] == []
+
+
 def test_a_service_rewrites_what_it_reads(table: HoodieTable) -> None:
     upsert(table, "/in")
     task = CleanOperator(task_id="clean", table=table)

@@ -15,7 +15,7 @@ import pytest
 
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError, HoodieJobKilledError
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
-from airflow_hoodie.secrets import private_file
+from airflow_hoodie.secrets import private_file, private_folder
 
 from .conftest import FakeSubmit, guarded
 
@@ -58,6 +58,24 @@ def test_what_a_killed_process_left_is_swept(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 1
     with private_file(b"mine", ".json") as path:
         assert list(folder.iterdir()) == [path]
+
+
+def test_a_folder_of_a_killed_process_is_swept_with_its_rows(folder: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        with private_folder() as path:
+            (path / "rows.parquet").write_bytes(b"rows")
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.waitpid(child, 0)
+    (left,) = folder.iterdir()
+    assert (left / "rows.parquet").exists()
+    with private_folder() as mine:
+        assert stat.S_IMODE(mine.stat().st_mode) == 0o700
+        (mine / "rows.parquet").write_bytes(b"rows")
+        with private_file(b"x", ".json"):
+            assert mine.exists()
+            assert not left.exists()
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("how", ["link", "open to others"])

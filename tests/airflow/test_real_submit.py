@@ -89,3 +89,19 @@ def test_an_upsert_and_a_refused_batch(
     with pytest.raises(HoodieValidationError, match="null"):
         UpsertOperator(task_id="bad", source=bad, **common).execute({})
     assert not CommitSensor(task_id="wait", table=table, after=result["instant"]).poke({}).is_done
+
+
+def test_rows_of_another_task(tmp_path: Path, real_spark: dict[str, Any]) -> None:
+    """Executors read them in the table's folder, which has no table before, and nothing is left there."""
+    table = HoodieTable(name="t", path=str(tmp_path / "t"), record_keys="id")
+    rows = [{"id": "a", "n": 1}, {"id": "b", "n": None}]
+    task = UpsertOperator(
+        task_id="upsert", table=table, source=rows, token="once", **real_spark,
+        conf={"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1"},
+    )  # fmt: skip
+    assert task.execute({})["num_inserts"] == 2
+    found = hoodie.read_table(table.path, meta=False).to_pylist()
+    assert sorted(found, key=lambda row: str(row["id"])) == rows
+    assert list(Path(table.path, ".hoodie", ".aux", "airflow-rows").iterdir()) == []
+    again = UpsertOperator(task_id="upsert", table=table, source=rows, token="once", engine="local")
+    assert again.execute({})["status"] == "already_committed"

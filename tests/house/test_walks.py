@@ -15,7 +15,7 @@ from tests.support.parsed import parsed
 
 #: walk -> files, functions, moves between files
 WALKS = {
-    "UpsertOperator, to spark-submit": (29, 170, 140),
+    "UpsertOperator, to spark-submit": (29, 170, 141),
     "upsert": (158, 968, 2015),
     "commit alone": (66, 298, 412),
     "filtered snapshot": (73, 473, 1345),
@@ -24,7 +24,11 @@ WALKS = {
     "clean, nothing due": (31, 148, 163),
     "compaction, merge-on-read": (140, 830, 2170),
 }
+<<<<<<< HEAD
 SIZES = {"modules": 622, "lines": 108100, "long_functions": 0, "depth": 3, "imported_once": 103}
+=======
+SIZES = {"modules": 625, "lines": 109300, "long_functions": 0, "depth": 3, "imported_once": 104}
+>>>>>>> 71432de2 (Operators that write take rows of other tasks, queries of databases and ObjectStoragePaths)
 
 
 @pytest.mark.full

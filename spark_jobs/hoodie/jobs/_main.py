@@ -5,6 +5,7 @@ the command line it works, too, but other users of the machine see it there.
 
 Request of a write: {"table": path, "operation": name, "source": {"path", "format", "options"},
 "transform": one SELECT over `source`, or package.module:function (optional),
+"described": what the token's fingerprint is made of in place of the source (optional),
 "options": {settings}, "extra_metadata": {texts}, "token": text, "force": bool, "dry_run": bool,
 "engine": "spark" (default) or "local"}; only table and source are required. A write whose token has a commit
 of the same source is done already (hoodie.timeline.tokens), whatever its engine was.
@@ -179,7 +180,7 @@ def _write(backend: Backend, request: Mapping[str, Any], progress: ProgressCallb
     options = request["options"] or {}
     source = Source.of(request["source"], options, request["transform"])
     progress("source", f"{source.format.value} {source}")
-    described = request["source"]
+    described = request["described"] or request["source"]
     if not isinstance(described, Mapping):
         described = {"path": described}
     if source.transform:
@@ -276,12 +277,13 @@ def _services(backend: Backend, request: Mapping[str, Any], progress: ProgressCa
 
 _WRITES = Kind(
     (
-        *("table", "operation", "source", "transform", "options", "extra_metadata"),
+        *("table", "operation", "source", "transform", "described", "options", "extra_metadata"),
         *("token", "force", "dry_run", "engine"),
     ),
     ("table", "source"),
     {
         "transform": None,
+        "described": None,
         "options": {},
         "extra_metadata": {},
         "token": "",

@@ -88,7 +88,7 @@ def _column(name: str, values: list[Any], known: pa.Schema | None) -> Any:
         raise InputError(
             f"column {name!r} of the list has values of no one type: {_said(error)}", column=name
         ) from None
-    if target is None or found.type == target or not _fits(found.type, target):
+    if target is None or found.type == target or not fits(found.type, target):
         return found
     try:
         return pa.array(values, type=target)
@@ -96,7 +96,9 @@ def _column(name: str, values: list[Any], known: pa.Schema | None) -> Any:
         return found  # the writer says what it does with another type, or that it can't
 
 
-def _fits(found: pa.DataType, target: pa.DataType) -> bool:
+def fits(found: pa.DataType, target: pa.DataType) -> bool:
+    """May a column that was found so become the table's type? Whether its values may is another question."""
+
     def of(kind: pa.DataType, tests: Sequence[str]) -> bool:
         return any(getattr(pa.types, test)(kind) for test in tests)
 
