@@ -39,7 +39,7 @@ def source_places(source: Any) -> list[str]:
     if described.get("format") == "sql" or not isinstance(path, (str, list, tuple)):
         return []
     paths = [path] if isinstance(path, str) else list(path)
-    return list(dict.fromkeys(_without_wildcards(str(item)) for item in paths))
+    return list(dict.fromkeys(_without_wildcards(item) for item in paths if isinstance(item, str)))
 
 
 def _without_wildcards(path: str) -> str:
