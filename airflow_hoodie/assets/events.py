@@ -22,6 +22,8 @@ _LOOK_BACK = 500
 #: what the commits of services are written as, whose results have names of their own
 _WRITTEN_AS = {"ttl": "delete_partition"}
 _FIELDS = ("base_path", "instant", "action", "completion_time", "operation", "partitions", *COUNTS)
+#: of ingestions that left out files
+_BAD_FILES = "bad_files"
 #: of table versions 8 and 9 only
 _COMPLETION = "completion"
 
@@ -51,6 +53,8 @@ def commits_in(events: Any) -> list[dict[str, Any]]:
 def result_event(result: Mapping[str, Any]) -> dict[str, Any]:
     """Extra of an operator's asset event, from the job's result."""
     event = {name: result[name] for name in _FIELDS if result.get(name) is not None}
+    if result.get(_BAD_FILES):
+        event[_BAD_FILES] = result[_BAD_FILES]
     operation = event.get("operation")
     return event if operation is None else {**event, "operation": _WRITTEN_AS.get(operation, operation)}
 

@@ -59,6 +59,9 @@ class IngestOperator(HoodieJobOperator):
         record fails the task. The result's `num_bad_rows` counts them. (templated)
     :param max_bad_rows: with an error table, the task fails with more of them in one run, and writes nothing;
         None: 1000.
+    :param max_bad_files: so many files of a run that can't be read or written are left out: the commit goes
+        past them, and it, the result's `bad_files` and the asset's event name them with the reason. With
+        more, and with None for any, the task fails and writes nothing.
     :param skip_if_empty: without a new file the task is skipped, and what is downstream of it.
     :param services: `on`, `off` or `auto`, as of HoodieCommitOperator.
     :param emit_asset: see HoodieCommitOperator.
@@ -95,6 +98,7 @@ class IngestOperator(HoodieJobOperator):
         transform: str | Function | None = None,
         error_table: str | None = None,
         max_bad_rows: int | None = None,
+        max_bad_files: int | None = None,
         skip_if_empty: bool = False,
         services: str = "auto",
         emit_asset: bool = True,
@@ -106,6 +110,7 @@ class IngestOperator(HoodieJobOperator):
         super().__init__(table=table, options=options, **emitting(self, table, emit_asset, kwargs))
         self.error_table = error_table
         self.max_bad_rows = _positive("max_bad_rows", max_bad_rows)
+        self.max_bad_files = _positive("max_bad_files", max_bad_files)
         if not is_later(options):
             known = known_options(options)
             check_options(operation, table, known if is_later(error_table) else self._errors(known)[1])
@@ -157,6 +162,7 @@ class IngestOperator(HoodieJobOperator):
             "transform": transform_text(self.transform),
             "error_table": errors.path if errors else None,
             "max_bad_rows": errors.max_rows if errors else None,
+            "max_bad_files": self.max_bad_files,
         }
         return {
             "table": table.path,

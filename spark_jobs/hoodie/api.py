@@ -76,6 +76,7 @@ def ingest(
     transform: str | Callable[[Any], Any] | None = None,
     error_table: str | None = None,
     max_bad_rows: int | None = None,
+    max_bad_files: int | None = None,
     options: Mapping[str, Any] | None = None,
     extra_metadata: Mapping[str, str] | None = None,
     dry_run: bool = False,
@@ -93,8 +94,9 @@ def ingest(
     after which its files are new. transform: as of `write_table`. Nothing new is no commit.
     error_table: path of a table that gets the records that can't be written, by a commit before that of the
     others; by default that of the settings `hoodie.errortable.*`, else such a record is an error.
-    max_bad_rows: the call fails, and writes nothing, with more of them (default 1000). Raises HoodieError;
-    nothing is visible in the table then.
+    max_bad_rows: the call fails, and writes nothing, with more of them (default 1000). max_bad_files: so many
+    files that can't be written are left out, and named in the commit and the result; with more, and by
+    default with any, the call fails. Raises HoodieError; nothing is visible in the table then.
     """
     from hoodie.config.error_table import error_table as named
     from hoodie.ingestion.run import IngestRequest
@@ -106,7 +108,7 @@ def ingest(
         path=path,
         source=Source.of(source, options, transform),
         operation=_of_rows(operation),
-        limits=_limits(max_files, max_bytes, lookback_s),
+        limits=_limits(max_files, max_bytes, lookback_s, max_bad_files),
         start_after=start_after,
         options=options,
         extra_metadata=extra_metadata or {},
@@ -372,16 +374,22 @@ def _rows(rows: Any, path: str, options: Mapping[str, Any] | None) -> Any:
     return arrow_rows(rows, target_schema(path, options or {}))
 
 
-def _limits(max_files: int | None, max_bytes: int | None, lookback_s: float) -> Limits:
+def _limits(
+    max_files: int | None, max_bytes: int | None, lookback_s: float, max_bad_files: int | None
+) -> Limits:
     from hoodie.ingestion.checkpoint import Limits
 
-    for name, value in (("max_files", max_files), ("max_bytes", max_bytes)):
+    counts = (("max_files", max_files), ("max_bytes", max_bytes), ("max_bad_files", max_bad_files))
+    for name, value in counts:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise ConfigError(f"{name} is {value!r}; give a whole number, 1 or more, or leave it out")
     if isinstance(lookback_s, bool) or not isinstance(lookback_s, (int, float)) or not lookback_s >= 0:
         raise ConfigError(f"lookback_s is {lookback_s!r}; give seconds, 0 or more")
     return Limits(
-        max_files=max_files or 0, max_bytes=max_bytes or 0, lookback_ms=min(int(lookback_s * 1000), 1 << 62)
+        max_files=max_files or 0,
+        max_bytes=max_bytes or 0,
+        lookback_ms=min(int(lookback_s * 1000), 1 << 62),
+        max_bad_files=max_bad_files or 0,
     )
 
 

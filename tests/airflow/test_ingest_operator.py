@@ -126,3 +126,17 @@ def test_an_empty_source_is_no_reason_for_spark(tmp_path: Path) -> None:
     task.resolve()
     assert task.auto_choice().engine == "local"
     task.check_before_spark({"path": str(tmp_path / "in")})
+
+
+def test_files_that_were_left_out_are_in_the_event(tmp_path: Path, jobs_here: None) -> None:
+    from airflow_hoodie.assets.events import result_event
+
+    land(tmp_path, "a")
+    (tmp_path / "in" / "b.parquet").write_text("no Parquet")
+    table = HoodieTable(name="t", path=str(tmp_path / "t"), record_keys="id")
+    task = made(table=table, source=str(tmp_path / "in"), engine="local", max_bad_files=1)
+    result = task.execute({})
+    assert result_event(result)["bad_files"] == result["bad_files"]
+    assert result["bad_files"][0]["file"] == str(tmp_path / "in" / "b.parquet")
+    with pytest.raises(HoodieConfigurationError, match="max_bad_files is 0; give a whole number, 1 or more"):
+        made(max_bad_files=0)

@@ -374,3 +374,99 @@ def test_objects_of_a_store(store: Store, landing: Landing) -> None:
     storage.write(f"{source}/c.parquet", data)
     assert taken(landing.run(source=source)) == ("committed", 1, 0)
     assert landing.ids() == ["a", "a", "a"]
+
+
+def damage(landing: Landing, name: str, ms: int) -> str:
+    path = landing.folder / f"{name}.parquet"
+    path.write_bytes(b"PAR1 no Parquet PAR1")
+    os.utime(path, ns=(ms * 1_000_000, ms * 1_000_000))
+    return str(path)
+
+
+def test_files_that_cannot_be_written_are_left_out_and_named(landing: Landing) -> None:
+    """One is damaged, one lacks keys; by default they fail the run."""
+    landing.put("a", 1000)
+    bad = [damage(landing, "b", 2000), str(landing.folder / "c.parquet")]
+    pq.write_table(pa.table({"id": pa.array([None], pa.string())}), bad[1])
+    os.utime(bad[1], ns=(3_000_000_000, 3_000_000_000))
+    landing.put("d", 4000)
+    with pytest.raises(InputError, match=r"b\.parquet"):
+        landing.run()
+    with pytest.raises(
+        InputError, match=r"more than max_bad_files=1 files can't be written; nothing was .*b\.parquet"
+    ):
+        landing.run(max_bad_files=1)
+    planned = landing.run(max_bad_files=2, dry_run=True)
+    assert (planned["status"], [item["file"] for item in planned["bad_files"]]) == ("planned", bad)
+    assert not Path(landing.table, ".hoodie", "hoodie.properties").exists()
+
+    result = landing.run(max_bad_files=2)
+    assert taken(result) == ("committed", 2, 0)
+    assert result["source_bytes"] == sum((landing.folder / f"{n}.parquet").stat().st_size for n in "ad")
+    assert [item["file"] for item in result["bad_files"]] == bad
+    assert "key" in result["bad_files"][1]["reason"]
+    assert "2 files can't be written and were left out" in result["warnings"][0]
+    assert json.loads(landing.extra()["airflow.bad_files"]) == result["bad_files"]
+    assert landing.ids() == ["a", "d"]
+    assert taken(landing.run()) == ("nothing_new", 0, 0)
+    landing.put("b", 5000)  # written again, right
+    assert taken(landing.run()) == ("committed", 1, 0)
+    assert "airflow.bad_files" not in landing.extra()
+    assert landing.ids() == ["a", "b", "d"]
+
+
+def test_a_run_of_bad_files_alone_commits_the_checkpoint(landing: Landing) -> None:
+    """But for a table that is not there, whose columns nobody knows."""
+    bad = damage(landing, "a", 1000)
+    with pytest.raises(InputError, match=r"a\.parquet"):
+        landing.run(max_bad_files=5)
+    landing.put("b", 2000)
+    landing.run(max_bad_files=5)
+    bad = damage(landing, "c", 3000)
+    result = landing.run(max_bad_files=5, extra_metadata={RUN_KEY: "task"})
+    assert (taken(result), result["num_writes"]) == (("committed", 0, 0), 0)
+    again = landing.run(max_bad_files=5, extra_metadata={RUN_KEY: "task"})  # the task died before it said so
+    assert (again["status"], again["instant"]) == ("already_committed", result["instant"])
+    assert (
+        again["bad_files"]
+        == result["bad_files"]
+        == [{"file": bad, "reason": result["bad_files"][0]["reason"]}]
+    )
+    assert landing.ids() == ["b"]
+
+
+def test_files_that_do_not_fit_each_other_fail_the_run(landing: Landing) -> None:
+    """None of them alone is the bad one."""
+    landing.put("a", 1000)
+    pq.write_table(pa.table({"id": [1]}), landing.folder / "b.parquet")
+    with pytest.raises(InputError, match="column id is"):
+        landing.run(max_bad_files=5)
+    assert not Path(landing.table).exists()
+
+
+def test_bad_files_beside_bad_rows(landing: Landing, tmp_path: Path) -> None:
+    source = {"path": str(landing.folder / "*.json"), "format": "json"}
+    (landing.folder / "1.json").write_text('{"id": "a"}\n{"id": \n')
+    (landing.folder / "2.json").write_text('[{"id": "b"}\n')
+    errors = str(tmp_path / "errors")
+    result = landing.run(source=source, error_table=errors, max_bad_files=1)
+    assert (result["num_inserts"], result["num_bad_rows"]) == (1, 1)
+    assert [item["file"] for item in result["bad_files"]] == [str(landing.folder / "2.json")]
+    assert hoodie.read_table(errors)["position"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("wrong", [-1, True, "5"])
+def test_what_is_no_number_of_bad_files(landing: Landing, wrong: Any) -> None:
+    with pytest.raises(ConfigError, match="max_bad_files is"):
+        landing.run(max_bad_files=wrong)
+
+
+def test_the_command_names_files_that_were_left_out(
+    landing: Landing, capsys: pytest.CaptureFixture[str]
+) -> None:
+    landing.put("a", 1000)
+    bad = damage(landing, "b", 2000)
+    key = "hoodie.datasource.write.recordkey.field=id"
+    call = ["ingest", "--table", landing.table, "--source", str(landing.folder), "--option", key]
+    assert main([*call, "--option", "hoodie.table.name=t", "--max-bad-files", "1"]) == 0
+    assert f"left out: {bad}: can't read {bad} as parquet" in capsys.readouterr().out

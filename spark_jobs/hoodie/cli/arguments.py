@@ -304,6 +304,7 @@ def _add_ingest(command: argparse.ArgumentParser) -> None:
     add("--error-table", metavar="PATH", help="table that gets the records that can't be written")
     rows = partial(_count, "rows")
     add("--max-bad-rows", type=rows, metavar="N", help="fail with more of them (default 1000)")
+    add("--max-bad-files", type=files, metavar="N", help="leave out so many files that can't be written")
     add("--dry-run", action="store_true", help="say what would be written, write nothing")
 
 

@@ -59,6 +59,7 @@ def ingest(args: argparse.Namespace) -> Answer:
             transform=args.transform,
             error_table=args.error_table,
             max_bad_rows=args.max_bad_rows,
+            max_bad_files=args.max_bad_files,
             options=options,
             dry_run=args.dry_run,
             progress=progress_for(args),
@@ -74,7 +75,8 @@ def ingested(result: dict[str, Any]) -> str:
     left = f", {plural(result['files_left'], 'file')} left to the next run" if result["files_left"] else ""
     taken = f"  of {plural(result['num_source_files'], 'new file')}, {size(result['source_bytes'])}{left}"
     bad = [f"  {plural(result['num_bad_rows'], 'bad row')} set aside"] if result["num_bad_rows"] else []
-    return "\n".join([summary(result), taken, *bad])
+    out = [f"  left out: {item['file']}: {item['reason']}" for item in result["bad_files"]]
+    return "\n".join([summary(result), taken, *bad, *out])
 
 
 def _described(args: argparse.Namespace) -> dict[str, Any]:

@@ -192,12 +192,14 @@ class DatedFile(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Of one run; 0 for none. A file that is larger than `max_bytes` is taken alone. `lookback_ms`: how much
-    older than the newest file that was taken a file may be that appears later.
+    older than the newest file that was taken a file may be that appears later. `max_bad_files`: so many files
+    that can't be written are left out; with more, the run fails.
     """
 
     max_files: int = 0
     max_bytes: int = 0
     lookback_ms: int = 0
+    max_bad_files: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,14 +7,19 @@ The error table has a row for each record that can't be written. Its rows are co
 run that is killed between the two commits writes its error rows again. No row is twice in the table, because
 the key of an error row consists of the table, the file with its content, the place and the record. These keys
 also make the token of the commit. So the same error rows are not written again.
+
+A file that can't be written is left out where the caller admits such files. The commit that goes past it
+names it, with the reason, so that a file is named if and only if it is left out. Which files these are is
+found by dry runs of parts of the files, once the write of all has failed.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -24,7 +29,7 @@ from hoodie.backend import Backend
 from hoodie.backend.local import LocalBackend
 from hoodie.config.error_table import ErrorTable
 from hoodie.config.key import Config
-from hoodie.errors import CommitConflict, ConfigError, TableNotFound
+from hoodie.errors import CommitConflict, ConfigError, InputError, SourceNotFound, TableNotFound
 from hoodie.ingestion.checkpoint import (
     Checkpoint,
     Chosen,
@@ -55,6 +60,10 @@ from hoodie.write.settings import TABLE_NAME
 
 #: of the commit of the good rows: how many were bad
 BAD_ROWS_KEY = "airflow.bad_rows"
+#: of a commit that goes past files that can't be written: JSON, a list of {"file", "reason"}
+BAD_FILES_KEY = "airflow.bad_files"
+#: characters of a reason that are kept
+_REASON = 500
 
 #: `position`: the line of the record in its file, from 1, null where it is not known; `token`: that of the
 #: commit of the good rows, in its extra metadata
@@ -182,7 +191,8 @@ class IngestResult(Shown):
     num_source_files, source_bytes: of the files that were taken. files_left: new files that the limits left
     to the next run. checkpoint: that of Apache Hudi after the run, "" where nothing was ever taken.
     num_bad_rows: records that can't be written; error_table: where they are, error_instant: by which commit
-    ("": none, or of a dry run).
+    ("": none, or of a dry run). bad_files: {"file", "reason"} of each file that was left out because it can't
+    be written; num_source_files does not count them.
     """
 
     write: WriteResult
@@ -193,6 +203,7 @@ class IngestResult(Shown):
     num_bad_rows: int = 0
     error_table: str = ""
     error_instant: str = ""
+    bad_files: list[dict[str, str]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
         """JSON-able; the write's fields and the own ones side by side."""
@@ -220,13 +231,13 @@ def ingest(backend: Backend, request: IngestRequest, progress: ProgressCallback 
         if chosen is None:
             return _nothing(request, table, found.own, time.monotonic() - started)
         progress("ingest", f"{plural(len(chosen.files), 'new file')}, {chosen.left} left to the next run")
-        result = _write(backend, request, before, chosen, progress)
+        result = _left_out(backend, request, before, chosen, progress)
         if result.write.status != "already_committed":
             return replace(
                 result,
                 write=replace(result.write, warnings=[*warnings, *result.write.warnings]),
-                num_source_files=len(chosen.files),
-                source_bytes=chosen.bytes,
+                num_source_files=len(chosen.files) - len(result.bad_files),
+                source_bytes=chosen.bytes - _bytes(chosen, result.bad_files),
                 files_left=chosen.left,
                 checkpoint=str(chosen.checkpoint.hudi),
             )
@@ -261,14 +272,85 @@ def _beginning(request: IngestRequest, found: Known) -> tuple[Checkpoint | None,
     ]
 
 
-def _write(
+def _left_out(
     backend: Backend,
     request: IngestRequest,
     before: Checkpoint | None,
     chosen: Chosen,
     progress: ProgressCallback,
 ) -> IngestResult:
-    source = replace(request.source, only=tuple(file.path for file in chosen.files))
+    """The write of the chosen files, without those that can't be written, where the request admits such.
+
+    Raises the error of the write where no file alone is the cause, and where no table has columns for a
+    commit without files; InputError for more of them than the request admits.
+    """
+    try:
+        return _write(backend, request, before, chosen, progress)
+    except InputError as error:
+        if not request.limits.max_bad_files or isinstance(error, SourceNotFound):
+            raise
+        progress("ingest", f"looking for the files that can't be written: {error.message}")
+        probe = replace(request, dry_run=True)
+        bad = _bad(backend, probe, before, chosen, [])
+        whole = len(bad) == len(chosen.files) and target_schema(request.path, request.options) is None
+        if not bad or whole:
+            raise
+    result = _write(backend, request, before, chosen, progress, bad)
+    done = "would be" if request.dry_run else "were"
+    warnings = [f"{plural(len(bad), 'file')} can't be written and {done} left out: {_texts(bad)}"]
+    return replace(
+        result, bad_files=bad, write=replace(result.write, warnings=[*warnings, *result.write.warnings])
+    )
+
+
+def _bad(
+    backend: Backend,
+    probe: IngestRequest,
+    before: Checkpoint | None,
+    chosen: Chosen,
+    found: list[dict[str, str]],
+) -> list[dict[str, str]]:
+    """Those of the files whose write, alone, fails for their content, by halves; `found`, with them added."""
+    try:
+        _write(backend, probe, before, chosen, silent)
+    except SourceNotFound:
+        raise
+    except InputError as error:
+        files = chosen.files
+        if len(files) > 1:
+            for half in (files[: len(files) // 2], files[len(files) // 2 :]):
+                _bad(backend, probe, before, replace(chosen, files=half), found)
+            return found
+        found.append({"file": files[0].path, "reason": error.message[:_REASON]})
+        most = probe.limits.max_bad_files
+        if len(found) > most:
+            raise InputError(
+                f"more than {argument('max_bad_files')}={most} files can't be written; nothing was written. "
+                f"The first: {_texts(found[:3])}",
+                file=found[0]["file"],
+            ) from None
+    return found
+
+
+def _texts(bad: Sequence[Mapping[str, str]]) -> str:
+    return "; ".join(f"{item['file']}: {item['reason']}" for item in bad)
+
+
+def _bytes(chosen: Chosen, bad: Sequence[Mapping[str, str]]) -> int:
+    names = {item["file"] for item in bad}
+    return sum(file.size for file in chosen.files if file.path in names)
+
+
+def _write(
+    backend: Backend,
+    request: IngestRequest,
+    before: Checkpoint | None,
+    chosen: Chosen,
+    progress: ProgressCallback,
+    bad: Sequence[Mapping[str, str]] = (),
+) -> IngestResult:
+    names = {item["file"] for item in bad}
+    source = replace(request.source, only=tuple(file.path for file in chosen.files if file.path not in names))
     name = hashlib.sha256(chosen.checkpoint.source.encode("utf-8", "surrogatepass")).hexdigest()[:16]
     given = {key: text for key, text in request.extra_metadata.items() if key != FINGERPRINT_KEY}
     asked = WriteRequest(
@@ -279,10 +361,16 @@ def _write(
             **given,
             **chosen.checkpoint.texts(),
             TOKEN_KEY: f"ingest {name} after {before.state() if before is not None else 'nothing'}",
+            **({BAD_FILES_KEY: json.dumps(list(bad), ensure_ascii=False)} if bad else {}),
         },
         dry_run=request.dry_run,
     )
     known = target_schema(request.path, request.options)
+    if not source.only and known is not None:  # no file is left: the checkpoint alone is committed
+        backend = LocalBackend()
+        return IngestResult(
+            write=write(backend.engine(), backend.frame(known.empty_table()), asked, progress)
+        )
     if request.errors is None:
         rows = backend.read_source(source, known)
         return IngestResult(write=write(backend.engine(), backend.frame(rows), asked, progress))
@@ -303,6 +391,15 @@ def _write(
     )
 
 
+def _named(text: str | None) -> list[dict[str, str]]:
+    """The files that a commit names; none where its text is damaged."""
+    try:
+        found = json.loads(text or "[]")
+        return [{"file": str(item["file"]), "reason": str(item["reason"])} for item in found]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
 def _nothing(
     request: IngestRequest, table: Table | None, before: Checkpoint | None, seconds: float
 ) -> IngestResult:
@@ -318,6 +415,7 @@ def _nothing(
                 write=WriteResult(**commit.result(name, base_path)),
                 checkpoint=checkpoint,
                 num_bad_rows=int(before.metadata.extra_metadata.get(BAD_ROWS_KEY) or 0),
+                bad_files=_named(before.metadata.extra_metadata.get(BAD_FILES_KEY)),
                 error_table=request.errors.path if request.errors is not None else "",
             )
     return IngestResult(

@@ -14,8 +14,8 @@ Request of `delete_partition`: {"table": path, "operation": "delete_partition", 
 required.
 Request of `ingest`: {"table": path, "operation": "ingest", "source": as of a write, "write_operation":
 "upsert" (default), "insert" or "bulk_insert", "max_files", "max_bytes", "lookback_s", "start_after",
-"transform", "error_table", "max_bad_rows": as of hoodie.ingest, "options", "extra_metadata", "dry_run",
-"engine"}; table and source are required.
+"transform", "error_table", "max_bad_rows", "max_bad_files": as of hoodie.ingest, "options",
+"extra_metadata", "dry_run", "engine"}; table and source are required.
 Request of `sql`: {"table": path, "operation": "sql", "sql": statement, "name": what the statement calls the
 table, "tables": {other names: paths, or as of hoodie.sql}, "options", "extra_metadata", "token", "force",
 "dry_run", "engine"}; table, sql and name are required.
@@ -301,6 +301,7 @@ _OF_INGESTION = (
     "transform",
     "error_table",
     "max_bad_rows",
+    "max_bad_files",
 )
 _OTHERS = {
     "ingest": Kind(
