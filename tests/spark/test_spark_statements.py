@@ -1,8 +1,10 @@
-"""Statements that change a table, on Spark: the rows that DuckDB has after them."""
+"""Statements that change a table, on Spark: the rows that DuckDB has after them, or the local engine."""
 
 from __future__ import annotations
 
+import datetime as dt
 import random
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import hoodie
 from tests.spark.answers import Servers, interpreter
 from tests.support.partial_updates import EVENT, Twins, options_of
 from tests.support.statements import Judge, for_kind, searching, statements, stored, write_tables
@@ -77,3 +80,78 @@ def test_merges_of_changed_columns(servers: Servers, tmp_path: Path, version: in
         twins.step()
         twins.check()
     assert twins.partial
+
+
+MATCHES = "t.id = s.id AND t.number = s.number"
+UPDATES = "WHEN MATCHED AND s.amount = 1 THEN DELETE WHEN MATCHED THEN UPDATE SET note = s.note"
+INSERTS = "WHEN NOT MATCHED AND s.amount <> 2 THEN INSERT *"
+#: what a merge looks for in the target: values of several columns, of other types, computed ones, none
+MERGES = [
+    f"MERGE INTO t USING s ON {MATCHES} {UPDATES} {INSERTS}",
+    f"MERGE INTO t USING s ON {MATCHES} AND t.{{place}} = s.{{place}} {UPDATES} {INSERTS}",
+    f"MERGE INTO t USING s ON {MATCHES} AND t.{{place}} = s.{{place}} {UPDATES}",
+    f"MERGE INTO t USING (SELECT *, CAST(number AS bigint) AS wide FROM s WHERE id IS NOT NULL) s"
+    f" ON t.id = s.id AND s.wide = t.number {UPDATES}",
+    f"MERGE INTO t USING (SELECT * FROM s WHERE id IS NOT NULL) s"
+    f" ON t.id = coalesce(s.id, s.note) AND t.number = s.number {UPDATES}",
+    "MERGE INTO t USING (SELECT id, number, amount FROM s WHERE id > 'x') s ON t.id = s.id"
+    " AND t.number = s.number WHEN MATCHED THEN DELETE",
+    "MERGE INTO t AS one USING (SELECT two.*, two.amount + 1 AS more FROM t AS two JOIN s ON two.id = s.id"
+    " AND two.number = s.number) s ON one.id = s.id AND one.number = s.number AND one.{place} = s.{place}"
+    " WHEN MATCHED AND one.amount > 1 THEN UPDATE SET amount = s.more"
+    " WHEN MATCHED THEN UPDATE SET note = 'other'",
+]
+
+
+def _orders(pick: random.Random, count: int, nulls: bool = False) -> pa.Table:
+    """Rows with different keys, some of which have nulls in a source."""
+    keys = pick.sample([(number // 6, number % 6) for number in range(90)], count)
+    hour = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
+    return pa.table(
+        {
+            "id": pa.array([None if nulls and number == 5 else f"k{id_}" for id_, number in keys]),
+            "number": pa.array([number for _, number in keys], pa.int32()),
+            "day": pa.array([dt.date(2024, 1, 1 + number % 2) for _, number in keys]),
+            "moment": pa.array([hour + dt.timedelta(hours=number % 3) for _, number in keys]),
+            "amount": pa.array([pick.choice([None, 1, 2, 3, 4]) for _ in keys], pa.int64()),
+            "note": pa.array([pick.choice([None, "x", "y"]) for _ in keys]),
+        }
+    )
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("mode", "place", "kind", "version"),
+    [
+        ("classic", "day", "COPY_ON_WRITE", "6"),
+        ("classic", "moment", "MERGE_ON_READ", "9"),
+        ("classic", "day", "MERGE_ON_READ", "6"),
+        ("connect", "day", "COPY_ON_WRITE", "9"),
+    ],
+)
+def test_merges_are_those_of_the_local_engine(
+    servers: Servers, tmp_path: Path, mode: str, place: str, kind: str, version: str
+) -> None:
+    """The target is read as far as it has values of the source."""
+    pick = random.Random(f"{mode} {place}")
+    ours, theirs = str(tmp_path / "local"), str(tmp_path / "spark")
+    options = {
+        "hoodie.datasource.write.recordkey.field": "id,number",
+        "hoodie.datasource.write.partitionpath.field": place,
+        "hoodie.datasource.write.table.type": kind,
+        "hoodie.write.table.version": version,
+    }
+    hoodie.write_table(_orders(pick, 60), ours, options=options)
+    shutil.copytree(ours, theirs)
+    for text in MERGES:
+        statement = text.format(place=place)
+        source, path = _orders(pick, 25, nulls="INSERT" not in text), str(tmp_path / "s.parquet")
+        pq.write_table(source, path)
+        hoodie.sql(statement, tables={"t": ours, "s": source})
+        said = servers.ask("statements", mode, theirs, path, [statement])
+        assert said["said"] in (["upsert"], ["delete"]), said
+        assert said["read"] == ["t: the rows with keys of the source"]
+        found, expected = (
+            sorted(map(repr, hoodie.read_table(table, meta=False).to_pylist())) for table in (theirs, ours)
+        )
+        assert found == expected, statement

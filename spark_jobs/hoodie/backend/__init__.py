@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hoodie.config.plugins import Plugins
@@ -104,6 +104,15 @@ class Backend(ABC):
     ) -> Any:
         """The same as rows that `frame` takes, which may be read once."""
         return self.sql(text, tables, rows)
+
+    def held(
+        self, rows: Any, wanted: pa.Schema, most: int
+    ) -> AbstractContextManager[tuple[Any, pa.Table | None]]:
+        """(rows of `sql` that are the same each time while the context lasts, the rows of those of the wanted
+        columns that have these types, without nulls, each at least once); None where no column has its type,
+        where they take more than about `most` bytes, and where a backend finds none.
+        """
+        return nullcontext((rows, None))
 
     def relation(self, rows: Any, known: pa.Schema | None = None) -> Any:
         """Rows, or those of a Source, as `sql` takes them; `known` as of `read_source`."""

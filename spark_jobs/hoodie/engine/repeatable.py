@@ -34,11 +34,10 @@ _UNSTEADY = re.compile(
 )
 #: a scan whose partitions depend on the columns that are read
 _BUCKETED = "Bucketed: true"
-#: of a logical plan: rows that are taken by the time at which they are read
-_TIMED = re.compile(
-    r"^[ :+-]*Filter .*\b(now|curdate|current_date|current_time|current_timestamp|localtimestamp)\(",
-    re.IGNORECASE | re.MULTILINE,
-)
+#: functions of the time at which rows are read; of a logical plan: rows that are taken by it
+_TIMES = r"\b(now|curdate|current_date|current_time|current_timestamp|localtimestamp)\("
+_TIME = re.compile(_TIMES, re.IGNORECASE)
+_TIMED = re.compile(rf"^[ :+-]*Filter .*{_TIMES}", re.IGNORECASE | re.MULTILINE)
 #: a scan of all rows as they are stored; of several paths one may be there twice
 _PLAIN = re.compile(
     r"[ :+-]*(\*\(\d+\) |\* )?FileScan parquet \[[^\]]*\] Batched: \w+, (Bucketed: false[^,]*, )?"
@@ -70,6 +69,11 @@ def is_in_order(plans: str) -> bool:
     `plans` are the logical and the physical plan as text.
     """
     return is_cheap(plans) and _BUCKETED not in plans and not _TIMED.search(plans)
+
+
+def is_constant(plans: str) -> bool:
+    """Are rows of cheap columns the same at each reading, in any order? `plans` as of `is_in_order`."""
+    return is_cheap(plans) and not _TIME.search(plans)
 
 
 def is_plain(plan: str) -> bool:

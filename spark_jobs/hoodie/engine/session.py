@@ -13,6 +13,7 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from hoodie.bundle import bundle_zip
@@ -93,6 +94,15 @@ def conf_set(spark: Any, settings: Mapping[str, str]) -> Iterator[None]:
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)
+
+
+#: of persisted frames: partitions of a shuffle are joined if they are small
+JOINS_CACHED = "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
+
+
+def few_cached_partitions(spark: Any) -> AbstractContextManager[None]:
+    """For frames that are persisted in a block: Spark takes a copy of the setting for each."""
+    return conf_set(spark, {JOINS_CACHED: "true"} if setting(spark, JOINS_CACHED) is not None else {})
 
 
 def plan_text(frame: Any, logical: bool = False) -> str:

@@ -30,6 +30,7 @@ from hoodie.engine.frame_plan import computation
 from hoodie.engine.memory import keep_freed_memory
 from hoodie.engine.repeatable import is_cheap, is_in_order, is_plain
 from hoodie.engine.session import (
+    JOINS_CACHED,
     arrow_schema,
     conf_set,
     plan_text,
@@ -93,10 +94,7 @@ _BATCH_CONF = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _CALENDAR_CONF = "spark.sql.parquet.datetimeRebaseModeInRead"
 #: of persisted frames: Spark serializes a hundred of its batches at once where memory is short, so a batch is
 #: one blob; partitions of a shuffle are joined if they are small
-_CACHED = {
-    "spark.sql.inMemoryColumnarStorage.batchSize": "1",
-    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
-}
+_CACHED = {"spark.sql.inMemoryColumnarStorage.batchSize": "1", JOINS_CACHED: "true"}
 #: rows are ordered by the hash of their values in this column
 _ORDER = "_hoodie_order"
 

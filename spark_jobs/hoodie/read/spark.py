@@ -27,11 +27,10 @@ from hoodie.engine.session import conf_set, lacks_file_system, no_file_system, t
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
 from hoodie.format.names import DEFAULT_PARTITION
 from hoodie.read import spark_predicate
+from hoodie.read.among import Among, SliceRows
 from hoodie.read.binding import Where
 from hoodie.read.change_rows import change_tables
 from hoodie.read.changes import SCHEMA, Change, ChangeView, asks_changes
-from hoodie.read.file_slice import read_slice
-from hoodie.read.log_merge import SliceContext
 from hoodie.read.partition_values import PathColumns, is_moment, is_plain
 from hoodie.read.query import Query
 from hoodie.read.settings import READER, Reader
@@ -198,19 +197,22 @@ def view_frame(
     names: Sequence[str],
     unread: Mapping[str, str] | None = None,
     reader: Reader = Reader.AUTO,
+    among: Among | None = None,
 ) -> Any:
-    """DataFrame of these columns of a view; rows outside its span are not left out yet.
+    """DataFrame of these columns of a view; rows outside its span are not left out yet, those that are not
+    `among` some are.
 
     Spark itself reads those columns of base files that a query needs, where it has their file system; Python
-    tasks read what lies elsewhere or is merged: they convert all columns but `unread`, which has the error
-    for a row where one is needed.
+    tasks read what lies elsewhere or is merged, and rows among some: they convert all columns but `unread`,
+    which has the error for a row where one is needed.
     """
     target = to_spark_schema(loosened(pa.schema([view.schema.field(name) for name in names])))
     merged: Sequence[FileSlice] = view.merged
-    if (frames := _plain(spark, storage, view, names, target, reader)) is None:
+    frames = None if among is not None else _plain(spark, storage, view, names, target, reader)
+    if frames is None:
         frames, merged = [], view.slices
     if merged:
-        frames.append(_merged(spark, view, merged, names, target, unread or {}))
+        frames.append(_merged(spark, view, merged, names, target, unread or {}, among))
     return _union(frames) if frames else spark.createDataFrame([], target)
 
 
@@ -252,22 +254,18 @@ class _MergeTask:
 
     table: TableRef
     slices: tuple[tuple[FileSlice, ...], ...]
-    context: SliceContext
+    rows: SliceRows
     names: tuple[str, ...]
-    path_columns: PathColumns
+    among: Among | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         keep_freed_memory()
         storage = self.table.storage()
-        schema = pa.schema([self.context.schema.field(name) for name in self.names])
         for batch in batches:
             for number in batch.column(0).to_numpy():
                 for file_slice in self.slices[number]:
-                    columns, place = self.path_columns, file_slice.partition
-                    for rows in read_slice(
-                        storage, file_slice, self.context, columns.stored(place, self.names)
-                    ):
-                        yield from columns.put(rows, place, schema).to_batches()
+                    for rows in self.rows.tables(storage, file_slice, self.names, self.among):
+                        yield from rows.to_batches()
 
 
 def _merged(
@@ -277,11 +275,13 @@ def _merged(
     names: Sequence[str],
     target: Any,
     unread: Mapping[str, str],
+    among: Among | None,
 ) -> Any:
     """Rows of slices that Python tasks read."""
     slices = packed(merged, slice_weight)
     read = [name for name in names if name not in unread] or list(names[:1])
-    task = _MergeTask(view.ref, slices, view.context, tuple(read), view.path_columns)
+    rows_of = SliceRows(view.context, view.path_columns)
+    task = _MergeTask(view.ref, slices, rows_of, tuple(read), among)
     kinds = to_spark_schema(loosened(pa.schema([view.schema.field(name) for name in read])))
     rows = spark.range(0, len(slices), 1, len(slices)).mapInArrow(task, kinds)
     if len(read) == len(names):

@@ -35,7 +35,8 @@ from hoodie.engine.session import (
 )
 from hoodie.errors import ConfigError
 from hoodie.format.meta_fields import COMMIT_TIME
-from hoodie.read.binding import Dialect, Where
+from hoodie.read.among import Among, Every
+from hoodie.read.binding import Dialect, Predicate, Where
 from hoodie.read.functions import date_of_text
 from hoodie.read.predicate import (
     ANY,
@@ -226,6 +227,8 @@ def sql_frame(
 
     Raises ConfigError for a text that Spark can't plan as a query, and TableError.
     """
+    if rows and not tables:
+        return frame_of(spark, text, rows)
     query, mark, rows = query_text(text), f"hoodie_{uuid.uuid4().hex}", rows or {}
     opened = {name: asked.open() for name, asked in tables.items()}
     stands = {
@@ -237,9 +240,10 @@ def sql_frame(
     ) as views:
         known = needed(_plan(spark, query, views), stands)
     parts = {
-        name: _Part(stands[name], known[name], view, asked.config[READER])
+        name: _Part(stands[name], known[name], view, asked.config[READER], asked.among)
         for name, asked in tables.items()
-        for view in [TableView.load(opened[name], asked.query, asked.config, known[name].where())]
+        for where in [_both(known[name].where(), asked.among)]
+        for view in [TableView.load(opened[name], asked.query, asked.config, where)]
     }
     while True:
         frames = {name: part.frame(spark, opened[name]) for name, part in parts.items()}
@@ -264,6 +268,11 @@ def frame_of(spark: Any, text: str, frames: Mapping[str, Any]) -> Any:
         return frame
 
 
+def _both(where: Predicate | None, among: Among | None) -> Predicate | None:
+    found = tuple(each for each in (where, among) if each is not None)
+    return Every(found) if len(found) > 1 else next(iter(found), None)
+
+
 @dataclass
 class _Part:
     """A table's part of a query: what is known to be needed of its slices."""
@@ -272,10 +281,12 @@ class _Part:
     known: Needed
     view: TableView
     reader: Reader
+    among: Among | None
 
     def frame(self, spark: Any, table: Table) -> Any:
         names = self.view.schema.names
-        frame = view_frame(spark, table.storage, self.view, names, self._unread(), self.reader)
+        unread = self._unread()
+        frame = view_frame(spark, table.storage, self.view, names, unread, self.reader, self.among)
         return frame if self.view.span is None else frame.where(self.view.span.predicate())
 
     def lacks(self, plan: str) -> bool:

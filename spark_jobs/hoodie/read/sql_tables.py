@@ -10,6 +10,7 @@ from typing import Any
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
+from hoodie.read.among import Among
 from hoodie.read.query import Query
 from hoodie.table.handle import Table, TableRef
 
@@ -26,6 +27,8 @@ class SqlTable:
     config: Config
     #: one that is open, so that several texts are about one state of it
     table: Table | None = None
+    #: the only rows that the text needs; others may be there
+    among: Among | None = None
 
     def open(self) -> Table:
         return self.table or Table(self.ref)

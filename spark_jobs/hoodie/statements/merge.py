@@ -7,14 +7,28 @@ the stored one in the table's own merge: one that is older by the ordering colum
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+import pyarrow as pa
 from sqlglot import exp
 
 from hoodie.errors import ConfigError
 from hoodie.format.meta_fields import IS_DELETED, RECORD_KEY
-from hoodie.statements.parser import DIALECT, OWN, Merge, When
-from hoodie.statements.plan import Plan, Target, assigned, cast, failure, relation, stored
+from hoodie.read.among import takes
+from hoodie.statements.parser import DIALECT, OWN, Merge, Named, When
+from hoodie.statements.plan import (
+    SOURCE,
+    TARGET,
+    Join,
+    Plan,
+    Target,
+    assigned,
+    cast,
+    failure,
+    relation,
+    stored,
+)
 from hoodie.write.operation import Operation
 
 _RANK, _ACTION, _COLUMN, _KEY = "_hoodie_rank", "_hoodie_action", "_hoodie_column", "_hoodie_key"
@@ -42,20 +56,59 @@ def merge_plan(statement: Merge, target: Target, source: Sequence[str]) -> Plan:
         flag = exp.In(this=exp.column(_ACTION), expressions=numbers)
         outer.append(exp.alias_(flag, IS_DELETED, quoted=True))
     inserts = any(not when.matched for when in statement.whens)
-    rows = (
-        exp.select(*inner)
-        .from_(_source(statement, target, source, equal))
-        .join(relation(statement.target), on=_on(statement, equal), join_type="left" if inserts else "inner")
-    )
-    written = exp.column(_ACTION).is_(exp.null()).not_()
-    query = exp.select(*outer).from_(rows.subquery("hoodie_rows")).where(written)
+
+    def joined(given: Merge) -> exp.Query:
+        rows = (
+            exp.select(*inner)
+            .from_(_source(given, target, source, equal))
+            .join(relation(given.target), on=_on(given, equal), join_type="left" if inserts else "inner")
+        )
+        written = exp.column(_ACTION).is_(exp.null()).not_()
+        return exp.select(*outer).from_(rows.subquery("hoodie_rows")).where(written)
+
     return Plan(
         operation=Operation.UPSERT,
-        query=query,
+        query=joined(statement),
         reads=True,
         flagged=bool(deletes),
         changed=_changed(statement, target, equal),
+        join=_join(statement, target, source, equal, joined),
     )
+
+
+def _join(
+    statement: Merge,
+    target: Target,
+    source: Sequence[str],
+    equal: Mapping[str, exp.Expr],
+    joined: Callable[[Merge], exp.Query],
+) -> Join | None:
+    """The plan in two steps; None where ON compares no column of the record key with one of the source."""
+    found = _plain_columns(statement, source, equal)
+    if not found.keys() & {*target.keys}:
+        return None
+    rows = relation(Named(table=SOURCE, alias=statement.alias))
+    query = joined(replace(statement, source=rows, target=replace(statement.target, table=TARGET)))
+    fields = {found[field.name]: field for field in target.schema if field.name in found}
+    compared = [field.with_name(name) for name, field in fields.items() if takes(field.type)]
+    first = exp.select("*").from_(statement.source.copy())
+    return Join(source=first, query=query, columns=found, compared=pa.schema(compared))
+
+
+def _plain_columns(statement: Merge, source: Sequence[str], equal: Mapping[str, exp.Expr]) -> dict[str, str]:
+    """The columns of the target that ON compares with columns of the source as they are, with these. No two
+    have the same.
+    """
+    found: dict[str, str] = {}
+    for name, value in equal.items():
+        if not isinstance(value, exp.Column) or len(value.parts) > (2 if value.table else 1):
+            continue
+        if value.table and value.table.lower() != statement.alias.lower():
+            continue  # a field of a column
+        alike = [column for column in source if column.lower() == value.name.lower()]
+        if len(alike) == 1 and alike[0] not in found.values():
+            found[name] = alike[0]
+    return found
 
 
 def _changed(statement: Merge, target: Target, equal: Mapping[str, exp.Expr]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ SQL. Of the target a plan has only what it depends on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -100,14 +100,35 @@ _NUMBER = "value"
 
 
 @dataclass(frozen=True, kw_only=True)
+class Join:
+    """A query in two steps: the rows of a source, and these, as table SOURCE, joined to those rows of the
+    target, as table TARGET, that have their values. `columns`: by the target's column, the column of
+    the source that it is equal to in a pair of rows; `compared`: these by the source's name, as far as the
+    target's type has values to look for.
+    """
+
+    source: exp.Query
+    query: exp.Query
+    columns: Mapping[str, str]
+    compared: pa.Schema
+
+
+#: names of tables in the second query of a `Join`
+SOURCE, TARGET = "hoodie_merge_source", "hoodie_merge_target"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """`reads`: are the rows made of those of the target. `flagged`, `changed`: as of `Derived`."""
+    """`reads`: are the rows made of those of the target. `flagged`, `changed`: as of `Derived`. `join`: the
+    same rows in two steps, where the query is a join whose first step is worth it.
+    """
 
     operation: Operation
     query: exp.Query
     reads: bool
     flagged: bool = False
     changed: tuple[str, ...] = ()
+    join: Join | None = None
 
 
 def delete_plan(statement: Delete, target: Target) -> Plan:

@@ -6,7 +6,8 @@ The rows of the target are read by one timeline. They are written only if no com
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from hoodie.backend import Backend
 from hoodie.errors import CommitConflict, ConfigError, HoodieError, InputError
 from hoodie.pipeline import write
 from hoodie.progress import ProgressCallback, silent
+from hoodie.read.among import Among
 from hoodie.read.duckdb_sql import TableDataset
 from hoodie.read.sql_tables import SqlTable
 from hoodie.statements.words import MARK, is_of_index, named, relations, table_named
@@ -27,9 +29,11 @@ if TYPE_CHECKING:
 
     from hoodie.services.results import ServiceResult
     from hoodie.statements.parser import Delete, Insert, Merge, Update
-    from hoodie.statements.plan import Plan, Target
+    from hoodie.statements.plan import Join, Plan, Target
 
 _ATTEMPTS = 3
+#: of a source's values that the driver collects and each task is given
+_MOST_VALUE_BYTES = 32 << 20
 #: the dialect of the engine whose SQL is not Spark's
 LOCAL = "duckdb"
 
@@ -130,14 +134,46 @@ class _Attempt:
                 changed=plan.changed,
             ),
         )
-        text = self._text(plan.query)
         try:
-            made = self.backend.sql_rows(text, self.tables, self.rows)
-            return write(self.backend.engine(), self.backend.frame(made), request, progress)
+            with self._rows_of(plan, progress) as made:
+                return write(self.backend.engine(), self.backend.frame(made), request, progress)
         except Exception as error:
             if (said := _failure(error)) is None:
                 raise
             raise InputError(said, sql=self.request.text) from None
+
+    @contextlib.contextmanager
+    def _rows_of(self, plan: Plan, progress: ProgressCallback) -> Iterator[Any]:
+        """The rows that are written. Of a target that a source is joined to, those with its keys are read."""
+        from hoodie.statements.plan import SOURCE, TARGET
+
+        join, taken = plan.join, {name.lower() for name in (*self.tables, *self.rows)}
+        if join is None or self.backend.dialect == LOCAL or taken & {SOURCE, TARGET}:
+            yield self.backend.sql_rows(self._text(plan.query), self.tables, self.rows)
+            return
+        source = self.backend.sql(self._text(join.source), self._named_in(join.source), self.rows)
+        with self.backend.held(source, join.compared, _MOST_VALUE_BYTES) as (held, values):
+            among = self._among(join, values)
+            what = "the whole table, beside" if among is None else "the rows with keys of"
+            progress("read", f"{self.name}: {what} the source")
+            tables = {**self._named_in(join.query), TARGET: replace(self.tables[self.name], among=among)}
+            yield self.backend.sql_rows(self._text(join.query), tables, {**self.rows, SOURCE: held})
+
+    def _among(self, join: Join, values: pa.Table | None) -> Among | None:
+        """None where the source has no values of a key, or too many."""
+        known = [] if values is None else values.column_names
+        found = {name: theirs for name, theirs in join.columns.items() if theirs in known}
+        if values is None or not found.keys() & {*self.target.keys}:
+            return None
+        return Among.of(values.select([*found.values()]).rename_columns([*found]))
+
+    def _named_in(self, query: exp.Expr) -> Mapping[str, SqlTable]:
+        """The tables that a query is about; all where it is about none of the names."""
+        from hoodie.statements.plan import tables_of
+
+        wanted = tables_of(query)
+        found = {name: asked for name, asked in self.tables.items() if name.lower() in wanted}
+        return found if found or wanted & {name.lower() for name in self.rows} else self.tables
 
     def _plan(self, statement: Delete | Update | Insert | Merge) -> Plan:
         from hoodie.statements import merge, parser, plan
@@ -161,7 +197,8 @@ class _Attempt:
         )
         asked = exp.select("*").from_(rows.copy())
         if self.backend.dialect != LOCAL:
-            answer = self.backend.sql(asked.limit(0).sql(self.backend.dialect), self.tables, self.rows)
+            text = asked.limit(0).sql(self.backend.dialect)
+            answer = self.backend.sql(text, self._named_in(asked), self.rows)
             return list(answer.columns)
         from hoodie.statements.local import queries
 

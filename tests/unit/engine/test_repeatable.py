@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hoodie.engine.repeatable import is_cheap, is_in_order, is_plain
+from hoodie.engine.repeatable import is_cheap, is_constant, is_in_order, is_plain
 
 TITLE = "== Physical Plan ==\n"
 SCAN = "FileScan parquet [key#0,day#2] Batched: true, DataFilters: [], Format: Parquet, ReadSchema: struct<>"
@@ -91,3 +91,18 @@ FILES = (
 )
 def test_plain(tree: str, expected: bool) -> None:
     assert is_plain(TITLE + tree) is expected
+
+
+@pytest.mark.parametrize(
+    ("logical", "constant"),
+    [
+        ("Project [key#0]\n+- Relation [key#0,day#2] parquet\n", True),
+        ("Project [key#0, current_timestamp() AS at#1]\n+- Relation [key#0,day#2] parquet\n", False),
+        ("Filter (day#2 < current_date(Some(UTC)))\n+- Relation [key#0,day#2] parquet\n", False),
+    ],
+)
+def test_rows_of_the_time_of_reading_are_not_constant(logical: str, constant: bool) -> None:
+    """The physical plan has a value in the place of the time."""
+    plans = f"== Analyzed Logical Plan ==\n{logical}\n{TITLE}*(1) ColumnarToRow\n+- {SCAN}\n"
+    assert is_constant(plans) is constant
+    assert not is_constant(f"{TITLE}AdaptiveSparkPlan isFinalPlan=false\n+- SortMergeJoin [a#1], [b#2]\n")
