@@ -138,6 +138,8 @@ _FILTERS = {
 #: version 9 with what Apache Hudi makes by itself, and the record index
 _LATER = {"metadata_enable": "true", "metadata_global_record_level_index_enable": "true"}
 _NINE = {"write_table_version": "9"}
+#: the indexes that Apache Hudi 1.2.0 makes by itself
+_DEFAULTS = {**_STATISTICS, "metadata_index_partition_stats_enable": "true"}
 _MADE = {"table": "hudi-1.2.0-later", "maker": "hudi-1.2.0-later"}
 
 _ALL = (
@@ -171,9 +173,11 @@ _ALL = (
     _hudi("0.15.0", "bloom", "-metadata-bloom", **_FILTERS),
     _hudi_later("hudi-1.2.0-later", **_LATER),
     _hudi_later("hudi-1.2.0-9"),
-    _ours("ours-9", table="ours-9", **_NINE, **_STATISTICS),
+    _ours("ours-9", table="ours-9", **_NINE, **_DEFAULTS),
     _ours("ours-9-files", table="ours-9-files", **_NINE),
     _ours("ours-9-plain", table="ours-9-plain", **_NINE, metadata_enable="false"),
+    _ours("ours-9-local", engine="local", table="ours-9", **_NINE, **_DEFAULTS),
+    _ours("ours-9-plain-local", engine="local", table="ours-9-plain", **_NINE, metadata_enable="false"),
     _ours("ours-later", **_MADE, read_record_index="true"),
     _ours("ours-later-local", engine="local", **_MADE, read_record_index="true"),
     Contestant(
