@@ -32,14 +32,18 @@ TAIL = 8
 MAX_SIZE = 2**31 - 1
 #: "true" marks a block of Apache Hudi 1.x whose rows hold changed columns only
 IS_PARTIAL = 7
+#: which rows of a base file those of a block belong to (`record_positions`), and the instant of that file
+RECORD_POSITIONS, POSITIONS_BASE = 5, 8
 #: header keys of Apache Hudi 1.x beside those of HeaderKey
 LATER_HEADERS = {
-    5: "RECORD_POSITIONS",
+    RECORD_POSITIONS: "RECORD_POSITIONS",
     6: "BLOCK_IDENTIFIER",
     IS_PARTIAL: "IS_PARTIAL",
-    8: "BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS",
+    POSITIONS_BASE: "BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS",
 }
 _LAST_HEADER_KEY = max(LATER_HEADERS)
+#: those that a writer of table versions 8 and 9 may use
+_WRITTEN_LATER = frozenset({RECORD_POSITIONS, IS_PARTIAL, POSITIONS_BASE})
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | pa.Buffer"
 
@@ -61,7 +65,7 @@ DATA_TYPES = frozenset({BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PAR
 
 
 class HeaderKey(enum.IntEnum):
-    """What a writer of table version 6 may use; one of versions 8 and 9 has IS_PARTIAL, too."""
+    """What a writer of table version 6 may use; one of versions 8 and 9 has some of LATER_HEADERS, too."""
 
     INSTANT_TIME = 0
     TARGET_INSTANT_TIME = 1
@@ -158,7 +162,7 @@ def _encode_map(headers: Mapping[int, str]) -> bytes:
     out = [struct.pack(">i", len(headers))]
     for key, text in headers.items():
         data = text.encode()
-        known = key if key == IS_PARTIAL else HeaderKey(key)
+        known = key if key in _WRITTEN_LATER else HeaderKey(key)
         out.append(struct.pack(">ii", known, len(data)) + data)
     return b"".join(out)
 

@@ -118,3 +118,10 @@ LOG_BLOCK_FORMAT = enum_key(
     "How rows are stored in log files.",
     group="storage",
 )
+RECORD_POSITIONS = bool_key(
+    "hoodie.write.record.positions",
+    True,
+    "Log blocks name the rows of the base file that they change, where the index has found these, in tables "
+    "of versions 8 and 9. Apache Hudi 1.x merges by them, and else by keys.",
+    group="storage",
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import struct
@@ -167,3 +168,55 @@ class _Noting(io.BytesIO):
     def read(self, size: int | None = -1) -> bytes:
         self._asked.append(-1 if size is None else size)
         return super().read(size)
+
+
+def positions_of(text: str) -> list[int]:
+    """The positions of a header, which are a 64-bit roaring bitmap in the portable form."""
+    data = base64.b64decode(text, validate=True)
+    (buckets,) = struct.unpack_from("<q", data)
+    found, place = list[int](), 8
+    for _ in range(buckets):
+        (high,) = struct.unpack_from("<i", data, place)
+        lows, place = _bitmap(data, place + 4)
+        found += [(high << 32) + low for low in lows]
+    assert place == len(data)
+    return found
+
+
+def _bitmap(data: bytes, begin: int) -> tuple[list[int], int]:
+    """(positions of a 32-bit roaring bitmap, where it ends)"""
+    cookie, most = struct.unpack_from("<HH", data, begin)
+    if cookie == 12347:
+        count, place = most + 1, begin + 4
+        flags = data[place : place + (count + 7) // 8]
+        place += len(flags)
+    else:
+        assert (cookie, most) == (12346, 0)
+        (count,) = struct.unpack_from("<i", data, begin + 4)
+        flags, place = bytes(count), begin + 8
+    heads = [struct.unpack_from("<HH", data, place + 4 * number) for number in range(count)]
+    place += 4 * count
+    offsets: tuple[int, ...] = ()
+    if cookie == 12346 or count >= 4:
+        offsets = struct.unpack_from(f"<{count}i", data, place)
+        place += 4 * count
+    found = list[int]()
+    for number, (key, fewer) in enumerate(heads):
+        assert not offsets or begin + offsets[number] == place
+        lows, place = _container(data, place, fewer + 1, bool(flags[number // 8] >> number % 8 & 1))
+        assert len(lows) == fewer + 1
+        found += [(key << 16) + low for low in lows]
+    return found, place
+
+
+def _container(data: bytes, place: int, count: int, runs: bool) -> tuple[list[int], int]:
+    if runs:
+        (number,) = struct.unpack_from("<H", data, place)
+        pairs = struct.iter_unpack("<HH", data[place + 2 : place + 2 + 4 * number])
+        return [
+            low for start, more in pairs for low in range(start, start + more + 1)
+        ], place + 2 + 4 * number
+    if count <= 4096:
+        return list(struct.unpack_from(f"<{count}H", data, place)), place + 2 * count
+    bits = data[place : place + 8192]
+    return [low for low in range(1 << 16) if bits[low // 8] >> low % 8 & 1], place + 8192

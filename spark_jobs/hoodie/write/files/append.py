@@ -6,22 +6,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import halved, whole
+from hoodie.codec.arrays import array, halved, whole
 from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.format.base_file import sequence_numbers
-from hoodie.format.log_block import BlockType
+from hoodie.format.log_block import POSITIONS_BASE, RECORD_POSITIONS, BlockType
 from hoodie.format.log_data import encode_data_block
 from hoodie.format.log_delete import DeleteRecords, encode_delete_block
 from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.format.record_positions import encode_positions
 from hoodie.merge.ordering import column
 from hoodie.read.key_join import Bools, Part
 from hoodie.table.view import FileSlice
 from hoodie.timeline.time import InstantTime
-from hoodie.write.context import LEADING, WriteContext
+from hoodie.write.context import LEADING, STORED_ROW, WriteContext
 from hoodie.write.files.cdc import LogFiles, PartialSchema
-from hoodie.write.files.late_records import Verdict
+from hoodie.write.files.late_records import Verdict, stored_rows
 
 #: Avro bytes of a row beside its columns: commit time, sequence number, partition path, file name, length
 _META_BYTES = 128
@@ -54,8 +56,9 @@ class Append:
     def delete(self, parts: Sequence[Part]) -> None:
         """Log deletes of the parts' keys that win whatever is stored: they have no ordering value."""
         for part in parts:
-            for piece in self._pieces(pa.table({RECORD_KEY: part.keys})):
-                self._log_keys(piece, ())
+            keys = pa.table({RECORD_KEY: part.keys, STORED_ROW: stored_rows(part)})
+            for piece in self._pieces(keys):
+                self._log_keys(*self._positioned(piece), ())
 
     def _updates(self, verdict: Verdict) -> Iterator[tuple[Bools, PartialSchema | None]]:
         """The rows that are logged whole, and those of which the columns of a schema are."""
@@ -71,12 +74,35 @@ class Append:
         assert self.context.logs is not None
         return block_pieces(rows, self.context.logs.block_size, self.context.merge_budget)
 
+    def _positioned(self, rows: pa.Table) -> tuple[pa.Table, dict[int, str]]:
+        """The rows of a block in the order of their positions in the base file, and the headers with these.
+
+        Rows as they come, and no headers, where a position is unknown or occurs twice. Apache Hudi reads the
+        i-th record as that of the i-th position, if the slice has this base file still, else by its key.
+        """
+        base, format_ = self.slice.base, self.context.logs
+        assert format_ is not None
+        named = format_.positions and self.context.snapshot.slicing.of_writes
+        if base is None or base.skeleton or not named:
+            return rows, {}
+        positions = rows.column(STORED_ROW).to_numpy()
+        if positions.min() < 0:
+            return rows, {}
+        if not (np.diff(positions) > 0).all():
+            order = np.argsort(positions)
+            positions = positions[order]
+            if not np.diff(positions).all():
+                return rows, {}
+            rows = rows.take(array(order))
+        return rows, {RECORD_POSITIONS: encode_positions(positions), POSITIONS_BASE: base.instant}
+
     def _log_rows(self, rows: pa.Table, partial: PartialSchema | None) -> None:
         """A data block. Log records have the file id for a file name (format.md 6.1). Statistics are those
         of the whole rows: Apache Hudi leaves out a slice none of whose files matches a predicate.
         """
         count, format_ = rows.num_rows, self.context.logs
         assert format_ is not None
+        rows, headers = self._positioned(rows)
         columns: list[Any] = [
             pa.repeat(self.instant, count),
             sequence_numbers(self.instant, self.task, self.first_number + self.written, count),
@@ -86,21 +112,23 @@ class Append:
             *rows.columns[LEADING:],
         ]
         table = pa.Table.from_arrays(columns, schema=self.context.file_schema)
-        schema, written, headers = format_.avro_schema, table, dict[int, str]()
+        schema, written = format_.avro_schema, table
         if partial is not None:
-            schema, written, headers = partial.avro_schema, table.select(partial.names), partial.headers
+            schema, written = partial.avro_schema, table.select(partial.names)
+            headers = {**partial.headers, **headers}
         content = encode_data_block(written, schema, format_.block, format_.codec)
         self.logs.append(format_.block, content, table, headers=headers)
         self.written += count
 
     def _log_deletes(self, rows: pa.Table) -> None:
         assert self.context.logs is not None
-        self._log_keys(rows, [column(rows, path) for path in self.context.logs.ordering])
+        rows, headers = self._positioned(rows)
+        self._log_keys(rows, headers, [column(rows, path) for path in self.context.logs.ordering])
 
-    def _log_keys(self, rows: pa.Table, ordering: Sequence[Any]) -> None:
+    def _log_keys(self, rows: pa.Table, headers: dict[int, str], ordering: Sequence[Any]) -> None:
         content = delete_content(self.slice.partition, rows, ordering)
         nothing = self.context.file_schema.empty_table()
-        self.logs.append(BlockType.DELETE, content, nothing, deletes=rows.num_rows)
+        self.logs.append(BlockType.DELETE, content, nothing, deletes=rows.num_rows, headers=headers)
 
 
 def block_pieces(rows: pa.Table, block_size: int, budget: int) -> Iterator[pa.Table]:

@@ -32,6 +32,7 @@ from hoodie.format.settings import (
     LOG_BLOCK_FORMAT,
     LOG_BLOCK_MAX_SIZE,
     LOG_FILE_MAX_SIZE,
+    RECORD_POSITIONS,
     Codec,
 )
 from hoodie.metadata.partitions.column_ranges import LogRanges
@@ -192,7 +193,7 @@ class LogFormat:
     `avro_schema` has the meta columns. `ordering`: the columns by which deletes are compared with rows, none
     where a delete always wins. `ranges_of`: the columns whose ranges tasks report, none for all; None where
     nothing keeps them. `partial`: of stored rows that only get other values in some columns; None where rows
-    are logged whole.
+    are logged whole. `positions`: blocks name the rows of the base file, where logs are of writes (Slicing).
     """
 
     avro_schema: str
@@ -203,6 +204,7 @@ class LogFormat:
     ordering: tuple[str, ...]
     ranges_of: frozenset[str] | None = None
     partial: PartialSchema | None = None
+    positions: bool = False
 
     @classmethod
     def of(
@@ -222,6 +224,7 @@ class LogFormat:
             ordering,
             ranges_of,
             partial,
+            config[RECORD_POSITIONS],
         )
 
 

@@ -43,13 +43,13 @@ def places_in(reader: BaseFileReader, parts: Sequence[Part]) -> Places:
 
     No key is compared again, except where the index leaves that to the writer (LOOK_UP).
     """
-    stored = [_stored_rows(part) for part in parts]
+    stored = [stored_rows(part) for part in parts]
     if any((rows == LOOK_UP).any() for rows in stored):
         return Places.looked_up(reader.record_keys(READ_BATCH_ROWS), reader.rows, parts)
     return Places.of_rows(stored, reader.rows)
 
 
-def _stored_rows(part: Part) -> Positions:
+def stored_rows(part: Part) -> Positions:
     """Those of the rows, then those of the keys to delete."""
     rows: Positions = part.rows.column(STORED_ROW).to_numpy()
     if part.deletes is None:
