@@ -156,3 +156,28 @@ def test_hudi_merges_by_the_positions(
     ours = hoodie.read_table(table.path)
     assert not difference(hudi_12.read(table.path, options={POSITIONS: "false"}), ours)
     assert difference(hudi_12.read(table.path, options={POSITIONS: "true"}), ours)
+
+
+@pytest.mark.parametrize("positions", ["true", "false"])
+def test_several_rows_of_a_key_that_hudi_changed(hudi_12: HudiServer, tmp_path: Path, positions: str) -> None:
+    """They stay changed beside a block of ours. One without positions sends Apache Hudi back to keys, and the
+    second row of the key is what it was.
+    """
+    path = str(tmp_path / "t")
+    options = {**OPTIONS, **RULES["event time"], "hoodie.write.table.version": "9"}
+    options |= {"hoodie.write.record.positions": positions}
+
+    def rows(*given: tuple[int, int, str]) -> pa.Table:
+        made = [{"id": key, "part": "p", "ts": ts, "val": 0.0, "name": name} for key, ts, name in given]
+        return pa.Table.from_pylist(made, SCHEMA)
+
+    def found() -> list[str]:
+        return sorted(str(name) for name in hudi_12.read(path).column("name").to_pylist())
+
+    stored = rows((1, 5, "one"), (1, 5, "one"), (2, 5, "two"))
+    hudi_12.write(path, stored, options, operation="bulk_insert", mode="overwrite")
+    hudi_12.write(path, rows((1, 6, "new")), {**options, "hoodie.write.record.positions": "true"})
+    assert found() == ["new", "new", "two"]
+    hoodie.write_table(rows((2, 6, "too")), path, options=options)
+    assert found() == (["new", "new", "too"] if positions == "true" else ["new", "one", "too"])
+    assert sorted(map(str, hoodie.read_table(path).column("name").to_pylist())) == ["new", "new", "too"]
