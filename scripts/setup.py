@@ -262,34 +262,18 @@ def python_among(numbers: Sequence[str]) -> str | None:
     return None
 
 
-def make_hudi_environment(*, pip: bool) -> None:
-    """Where Spark 3.5 has no Python to run on, this says so and goes on: tests that need it skip, or fail
-    where CI=true.
+def make_optional(venv: Path, pythons: Sequence[str], lock: str, *, pip: bool, checks: Sequence[str]) -> None:
+    """Where none of its Pythons, newest first, is to be had, this says so and goes on: tests that need it
+    skip, or fail where CI=true.
     """
-    python = python_among(SPARK_35_PYTHONS)
-    if python is None:
-        say(
-            f"no {HUDI.name}: Spark 3.5 runs on Python {SPARK_35_PYTHONS[-1]} to {SPARK_35_PYTHONS[0]}, and "
-            "there is none beside this one: tests beside Apache Hudi will skip, or fail where CI=true"
-        )
+    python = python_among(pythons)
+    if python is not None:
+        make_environment(venv, REQUIREMENTS / f"{lock}.lock", pip=pip, checks=checks, python=python)
         return
-    checks = ("hoodie", "pyspark.sql.session", "delta")
-    make_environment(HUDI, REQUIREMENTS / "hudi.lock", pip=pip, checks=checks, python=python)
-
-
-def make_older_airflows(*, pip: bool) -> None:
-    """As `make_hudi_environment`, for each of them."""
-    python = python_among(OLDER_AIRFLOW_PYTHONS)
-    for version, venv in AIRFLOWS.items():
-        if python is None:
-            say(
-                f"no {venv.name}: it needs Python {OLDER_AIRFLOW_PYTHONS[-1]} to {OLDER_AIRFLOW_PYTHONS[0]}, "
-                "and there is none beside this one: tests on it will skip, or fail where CI=true"
-            )
-            continue
-        checks = ("airflow.sdk", "airflow_hoodie", "pyspark.sql.session")
-        lock = REQUIREMENTS / f"airflow-{version}.lock"
-        make_environment(venv, lock, pip=pip, checks=checks, python=python)
+    say(
+        f"no {venv.name}: it needs Python {pythons[-1]} to {pythons[0]}, and there is none beside this one: "
+        "tests that need it will skip, or fail where CI=true"
+    )
 
 
 # Java ---------------------------------------------------------------------------------------------
@@ -464,9 +448,12 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
         )
         make_java()
     if "hudi" in parts:
-        make_hudi_environment(pip=pip)
+        checks = ("hoodie", "pyspark.sql.session", "delta")
+        make_optional(HUDI, SPARK_35_PYTHONS, "hudi", pip=pip, checks=checks)
     if "airflows" in parts:
-        make_older_airflows(pip=pip)
+        checks = ("airflow.sdk", "airflow_hoodie", "pyspark.sql.session")
+        for version, venv in AIRFLOWS.items():
+            make_optional(venv, OLDER_AIRFLOW_PYTHONS, f"airflow-{version}", pip=pip, checks=checks)
     if "docs" in parts:
         make_environment(
             DOCS, REQUIREMENTS / "docs.lock", pip=pip, checks=("mkdocs", "mkdocstrings", "material")

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from airflow.providers.common.compat.sdk import AirflowSensorTimeout
 from airflow.sdk import BaseNotifier
-from airflow.sdk.exceptions import AirflowSensorTimeout
 
 import hoodie
 from airflow_hoodie import FreshnessSensor, HoodieNotifier, HoodieTable, UpsertOperator

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 from airflow.models.trigger import Trigger
+from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import TaskDeferred
 from airflow.triggers.base import TaskFailedEvent, TaskSkippedEvent, TaskSuccessEvent
 
 from airflow_hoodie import CommitSensor, FreshnessSensor, HoodieTable, PartitionSensor, polling
