@@ -26,6 +26,11 @@ def _commits(table: Path) -> int:
     return len(hoodie.instants(str(table)))
 
 
+def timeline(table: Path) -> Path:
+    """The folder of the instants."""
+    return table / Timeline.load(str(table)).layout.folder
+
+
 def test_a_second_run_gives_the_first_ones_result(tmp_path: Path) -> None:
     first = _write(tmp_path / "t", ("a", 1, "x"), ("b", 1, "x"))
     again = _write(tmp_path / "t", ("a", 2, "y"))
@@ -74,7 +79,7 @@ def test_the_commit_alone_is_enough(tmp_path: Path) -> None:
 def test_tokens_outlive_archival(tmp_path: Path) -> None:
     first = _write(tmp_path / "t", ("a", 1, "x"))
     _write(tmp_path / "t", ("b", 1, "x"), token="later")
-    for file in (tmp_path / "t" / ".hoodie").rglob(f"{first.instant}*"):
+    for file in timeline(tmp_path / "t").glob(f"{first.instant}*"):
         file.unlink()  # as archival does
     again = _write(tmp_path / "t", ("a", 2, "y"))
     assert (again.status, again.instant, again.num_inserts) == ("already_committed", first.instant, 1)
@@ -106,7 +111,7 @@ def test_archival_keeps_the_token_of_a_killed_writer(tmp_path: Path, before: str
 def test_a_commit_that_was_rolled_back_counts_no_more(tmp_path: Path) -> None:
     _write(tmp_path / "t", ("a", 1, "x"), token="earlier")
     gone = _write(tmp_path / "t", ("b", 1, "x"))
-    for file in (tmp_path / "t" / ".hoodie").rglob(f"{gone.instant}*"):
+    for file in timeline(tmp_path / "t").glob(f"{gone.instant}*"):
         file.unlink()
     again = _write(tmp_path / "t", ("b", 2, "y"))
     assert again.status == "committed"
