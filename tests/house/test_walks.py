@@ -15,7 +15,7 @@ from tests.support.parsed import parsed
 
 #: walk -> files, functions, moves between files
 WALKS = {
-    "UpsertOperator, to spark-submit": (29, 170, 141),
+    "UpsertOperator, to spark-submit": (30, 175, 147),
     "upsert": (158, 968, 2015),
     "commit alone": (66, 298, 412),
     "filtered snapshot": (73, 473, 1345),
