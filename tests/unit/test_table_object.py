@@ -713,8 +713,8 @@ def test_what_is_no_rows(tmp_path: Path, rows: Any, said: str) -> None:
     assert not (tmp_path / "t").exists()
 
 
-def test_the_history_has_operations_as_the_timeline_has_them(tmp_path: Path) -> None:
-    """Results have the words of this package, whatever they are on the timeline."""
+def test_the_history_has_operations_as_results_have_them(tmp_path: Path) -> None:
+    """`hoodie.instants` has them as they are on the timeline."""
     path = str(tmp_path / "t")
     result = hoodie.write_table(
         pa.table({"id": ["a"]}),
@@ -726,6 +726,6 @@ def test_the_history_has_operations_as_the_timeline_has_them(tmp_path: Path) -> 
     [instant] = hoodie.instants(path)
     assert (result.operation, entry.operation, instant["operation"]) == (
         "bulk_insert",
-        "BULK_INSERT",
+        "bulk_insert",
         "BULK_INSERT",
     )
