@@ -45,7 +45,6 @@ LISTERS = {
     "timeline/archive/lsm_archive.py",
     "timeline/active.py",
     "timeline/job_reports.py",
-    "timeline/staged_rows.py",
     "timeline/store.py",
     "write/plan.py",
 }

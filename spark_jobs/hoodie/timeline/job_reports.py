@@ -14,19 +14,18 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from hoodie.config.key import is_unicode
 from hoodie.errors import ConfigError, HoodieError, TableError
-from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage import FileInfo, Storage, normalize, storage_for
 from hoodie.storage.settings import options_of
 from hoodie.timeline.active import META_FOLDER
 
-_FOLDER = f"{META_FOLDER}/.aux/airflow-results"
 _TAG = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}", re.ASCII)
 #: of a report; Airflow keeps what it says in its database
 MAX_BYTES = 16 * 1024 * 1024
-#: reports that no task took are deleted after so many milliseconds, so many by one job
+#: files that no task took or deleted are deleted after so many milliseconds, so many by one job
 KEPT_MS, _MOST = 7 * 24 * 3600 * 1000, 100
 
 
@@ -39,31 +38,56 @@ class JobReport:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredReport:
-    """The report of the job with a tag, in the table at a path, which need not be there yet.
+class TaggedFiles:
+    """Files of the job with a tag, in a folder of the table at a path, which need not be there yet.
 
     `options`: settings, of which those of the table's storage count. Methods raise ConfigError for a tag or
     settings that are none, and StorageError.
     """
 
+    FOLDER: ClassVar[str]
+
     path: str
     options: Mapping[str, Any]
     tag: str
+
+    def _place(self) -> tuple[Storage, str]:
+        """The storage, and the folder with what the names of the tag's files begin with."""
+        start = f"{normalize(self.path)}/{self.FOLDER}/{checked_tag(self.tag)}"
+        return storage_for(self.path, options_of(self.options)), start
+
+    def _sweep(self) -> None:
+        """Delete old files of the folder, which no task took or deleted."""
+        storage, start = self._place()
+        oldest = storage.now_ms() - KEPT_MS
+        found = files_in(storage, start.rpartition("/")[0])
+        storage.delete_many([item.path for item in found if item.mtime_ms < oldest][:_MOST])
+
+
+def files_in(storage: Storage, folder: str) -> list[FileInfo]:
+    return [item for item in storage.list(folder) if not item.is_dir]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredReport(TaggedFiles):
+    """The report of the job with the tag."""
+
+    FOLDER: ClassVar[str] = f"{META_FOLDER}/.aux/airflow-results"
 
     def write(self, report: JobReport) -> None:
         """Make the report, or replace that of an earlier attempt of the job; then delete old ones."""
         kept = {"result": report.result} if report.error is None else {"error": report.error}
         text = json.dumps({"tag": self.tag, **kept}, ensure_ascii=False, default=str)
-        storage, path = self._place()
+        storage, path = self._file()
         storage.write(path, text.encode(errors="replace"))
         with contextlib.suppress(HoodieError, OSError):
-            self._sweep(storage, path.rpartition("/")[0])
+            self._sweep()
 
     def read(self) -> JobReport | None:
         """None where there is none. Raises TableError for a file that is no report: anybody who may write to
         the table may have made it.
         """
-        storage, path = self._place()
+        storage, path = self._file()
         try:
             data = storage.read_range(path, 0, MAX_BYTES + 1)
         except FileNotFoundError:
@@ -77,19 +101,12 @@ class StoredReport:
 
     def delete(self) -> None:
         """Delete the report; one that is missing is no error."""
-        storage, path = self._place()
+        storage, path = self._file()
         storage.delete(path)
 
-    def _sweep(self, storage: Storage, folder: str) -> None:
-        """Delete reports that no task took, and what killed jobs left of files."""
-        oldest = storage.now_ms() - KEPT_MS
-        left = (item for item in storage.list(folder) if not item.is_dir)
-        old = [item.path for item in left if item.mtime_ms < oldest]
-        storage.delete_many(old[:_MOST])
-
-    def _place(self) -> tuple[Storage, str]:
-        file = f"{normalize(self.path)}/{_FOLDER}/{checked_tag(self.tag)}.json"
-        return storage_for(self.path, options_of(self.options)), file
+    def _file(self) -> tuple[Storage, str]:
+        storage, start = self._place()
+        return storage, f"{start}.json"
 
 
 def checked_tag(tag: Any) -> str:
