@@ -248,7 +248,8 @@ def _attempt(
             transaction.check_conflicts(conflict_checker(table, plan, profile))
         if table.timeline.pending() != plan.timeline.pending():
             hindrances = _spare_pending(profile, plan, table.storage, table.timeline, first=True)
-        transaction.forget(hindrances)
+        if not transaction.forget(hindrances) and not plan.optimistic:
+            raise PlanOutdated  # writers at once lose to what was completed meanwhile (check_conflicts)
         transaction.begin()
         return _write(rows, transaction, progress), profile
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import hoodie
+from hoodie.errors import HoodieError, TableBusy
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant, State
@@ -80,6 +81,96 @@ def test_a_plan_that_is_cancelled_between_a_look_and_an_instant(path: str, how: 
         writer = aside("W", lambda: upsert(path, "W", options))
     assert plan not in [instant.time for instant in Timeline.load(path).pending()]
     holds(path, writer, "1")
+
+
+SORTED = {**PLAIN, "hoodie.clustering.plan.strategy.sort.columns": "id"}
+GIVING_WAY = {**PLAIN, "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true"}
+
+
+def clustered(path: str) -> str:
+    """Two file groups, and the plan of a clustering of both."""
+    two_groups(path)
+    plan = hoodie.cluster_table(path, mode="schedule", options=SORTED).scheduled
+    assert plan
+    return plan
+
+
+def archived(path: str, how: dict[str, str]) -> None:
+    """The timeline begins after all that was done before: readers count files as old as that as committed."""
+    before = Timeline.load(path).last_time
+    retained = {"hoodie.cleaner.commits.retained": "1", "hoodie.clean.automatic": "false"}
+    for w in "12345":
+        hoodie.write_table(table("z", p="p9", w=w), path, options={**how, **retained})
+    limits = {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    hoodie.clean_table(path, options={**how, **retained})
+    hoodie.archive_table(path, options={**how, **retained, **limits})
+    assert Timeline.load(path).is_archived(before or "")
+
+
+@pytest.mark.parametrize("by", ["a writer", "a cancel"])
+def test_a_clustering_that_is_executed_while_its_plan_is_rolled_back(path: str, by: str) -> None:
+    """W has listed the files of the clustering, which has none yet; then a process executes it."""
+    plan = clustered(path)
+    answers: dict[str, Any] = {}
+
+    def executes() -> None:
+        answers["S"] = aside("S", lambda: hoodie.cluster_table(path, mode="execute", options=SORTED))
+
+    def rolls_back() -> Any:
+        if by == "a writer":
+            return upsert(path, "W", GIVING_WAY)
+        return hoodie.cancel_plan(path, plan, options=PLAIN)
+
+    with stop("W", ".rollback.requested", executes):
+        answers["W"] = aside("W", rolls_back)
+    assert isinstance(answers["S"], TableBusy)
+    assert not lost(answers["W"])
+    expected = [("p0", "k", "W" if by == "a writer" else "0"), ("p0", "l", "0")]
+    assert rows(path) == expected
+    archived(path, PLAIN)
+    assert rows(path) == [*expected, ("p9", "z", "5")]
+
+
+@pytest.mark.parametrize("place", [".marker.CREATE", ".replacecommit"])
+def test_a_clustering_that_slept_while_its_plan_was_rolled_back(path: str, place: str) -> None:
+    """S counts as dead, and goes on to write, or to publish, when W has rolled its plan back."""
+    clustered(path)
+    answers: dict[str, Any] = {}
+
+    def sleeps() -> None:
+        lose_lock()
+        lose_heartbeat(path)
+        answers["W"] = aside("W", lambda: upsert(path, "W", GIVING_WAY))
+
+    with stop("S", place, sleeps, "after" if place == ".marker.CREATE" else "before") as stopped:
+        answers["S"] = aside("S", lambda: hoodie.cluster_table(path, mode="execute", options=SORTED))
+    assert stopped.reached
+    assert isinstance(answers["S"], HoodieError)
+    assert not lost(answers["W"])
+    expected = [("p0", "k", "W"), ("p0", "l", "0")]
+    assert rows(path) == expected
+    archived(path, PLAIN)
+    assert rows(path) == [*expected, ("p9", "z", "5")]
+
+
+def test_a_clustering_that_was_done_before_a_writer_alone_rolls_its_plan_back(path: str) -> None:
+    """W has seen the plan pending; then a process executes it."""
+    clustered(path)
+    how = {name: value for name, value in GIVING_WAY.items() if name not in AT_ONCE or name in OPTIONS}
+    alone = {name: value for name, value in SORTED.items() if name not in AT_ONCE or name in OPTIONS}
+    newest = {
+        "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS",
+        "hoodie.cleaner.fileversions.retained": "1",
+    }
+
+    def completes() -> None:
+        assert aside("S", lambda: hoodie.cluster_table(path, mode="execute", options=alone)).clustered
+
+    with stop_before(Transaction, "forget", "W", completes):
+        writer = aside("W", lambda: upsert(path, "W", {**how, **newest}))
+    assert not lost(writer)
+    assert rows(path) == [("p0", "k", "W"), ("p0", "l", "0")]
+    assert not Timeline.load(path).filter([Action.ROLLBACK])
 
 
 # ------------------------------------------------------------------------------------------------

@@ -1,17 +1,19 @@
 """The processes at work on a table: the heartbeats of one transaction, and what those of others mean for it.
 
 Two writers exclude each other: each creates its heartbeat first and then lists the others', so that at least
-one of two finds the other's. A service that runs beside writers excludes only processes with the same work.
+one of two finds the other's. A service that runs beside writers excludes only processes with the same work,
+and those that let no service run beside them: the two find each other in the same way. Whoever takes a
+service's plan off the timeline has the service's heartbeat meanwhile.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from hoodie.concurrency.settings import CONCURRENCY_MODE
 from hoodie.config.key import Config
-from hoodie.errors import AlreadyExists, ConfigError, TableBusy, TableError
+from hoodie.errors import AlreadyExists, ConfigError, ConflictError, TableBusy, TableError
 from hoodie.lock.settings import PROVIDER
 from hoodie.table.handle import Table
 from hoodie.table.heartbeat import (
@@ -76,18 +78,49 @@ class Heartbeats:
     def take_over(self, planned: Instant, service: str) -> None:
         """Start the heartbeat of a service; a dead one of an earlier attempt goes. Raises ConflictError."""
         self.service = service
+        heartbeat = self._take_over(planned)
+        try:
+            # one that lets no service run beside it may not have seen this heartbeat
+            self._check_not_alone(self.read())
+        except ConflictError:
+            self.release(heartbeat)
+            raise
+
+    @contextlib.contextmanager
+    def excluding(self, planned: Instant) -> Iterator[None]:
+        """No process executes the service's plan inside the block. Raises TableBusy where one does so."""
+        self.check_not_executed(planned)
+        before, self.service = self.service, f"rollback of {planned.action.value} {planned.time}"
+        try:
+            heartbeat = self._take_over(planned)
+        finally:
+            self.service = before
+        try:
+            yield
+        finally:
+            self.release(heartbeat)
+
+    def _take_over(self, planned: Instant) -> Heartbeat:
         for _ in range(ATTEMPTS):
-            for beat in self.read():
+            found = self.read()
+            for beat in found:
                 if beat.instant == planned.time:
                     if self.alive(beat):
                         raise self._busy(beat)
                     self.remove(planned.time)
                 elif beat.shared and self.alive(beat) and not self._compatible(beat):
                     raise self._busy_among_others(beat)
+            self._check_not_alone(found)
             with contextlib.suppress(AlreadyExists):
-                self._beat(planned.time)
-                return
+                return self._beat(planned.time)
         raise self.no_instant()
+
+    def _check_not_alone(self, found: Sequence[HeartbeatFile]) -> None:
+        """Raises TableBusy beside a process that lets no service run beside it."""
+        own = {heartbeat.instant for heartbeat in self.own}
+        for beat in found:
+            if beat.alone and beat.instant not in own and self.alive(beat):
+                raise self._busy(beat)
 
     def check_no_second_writer(self) -> list[HeartbeatFile]:
         """Heartbeats of dead writers and services; changes nothing. Raises ConflictError.
@@ -156,7 +189,7 @@ class Heartbeats:
         )
 
     def _beat(self, time: InstantTime) -> Heartbeat:
-        work = Work(service=self.service, shared=self.shared, extra=self.extra)
+        work = Work(service=self.service, shared=self.shared, alone=self.alone, extra=self.extra)
         heartbeat = Heartbeat(self._table, time, self.interval, self.misses, work)
         heartbeat.start()
         self.own.append(heartbeat)

@@ -94,8 +94,8 @@ class HeartbeatFile:
 
     `service` is "" for a writer; a service that runs beside writers names its work here, such as
     "compaction 20240531103000000", and excludes only another service of the same work. `shared`: the lock by
-    which an optimistic writer excludes others of its kind; "" for one that writes alone. `run`: of the task
-    that the process works for, None where it names none.
+    which an optimistic writer excludes others of its kind; "" for one that writes alone. `alone`: no service
+    may run beside it. `run`: of the task that the process works for, None where it names none.
     """
 
     instant: InstantTime
@@ -108,6 +108,7 @@ class HeartbeatFile:
     tolerance_ms: int = 0
     service: str = ""
     shared: str = ""
+    alone: bool = False
     run: TaskRun | None = None
 
     @property
@@ -168,17 +169,19 @@ def remove_heartbeat(table: Table, instant: str, folder: str = _FOLDER) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """What a heartbeat says of its process, beside who it is. `service`, `shared`: see HeartbeatFile.
-    `extra`: the extra metadata of its commit, of which what names a task run is told.
+    """What a heartbeat says of its process, beside who it is. `service`, `shared`, `alone`: see
+    HeartbeatFile. `extra`: the extra metadata of its commit, of which what names a task run is told.
     """
 
     service: str = ""
     shared: str = ""
+    alone: bool = False
     extra: Mapping[str, str] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, str]:
+    def to_dict(self) -> dict[str, object]:
         run = {key: self.extra[key] for key in (RUN_KEY, TOKEN_KEY) if self.extra.get(key)}
-        return {"service": self.service, **({"shared": self.shared} if self.shared else {}), **run}
+        shared = {"shared": self.shared} if self.shared else {}
+        return {"service": self.service, **shared, **({"alone": True} if self.alone else {}), **run}
 
 
 _UNNAMED = Work()
@@ -305,6 +308,7 @@ def _parse(storage: Storage, item: FileInfo, now: int) -> HeartbeatFile:
             tolerance_ms=_number(owner.get("toleranceMs", 0), 1 << 53),
             service=str(owner.get("service", "")),
             shared=str(owner.get("shared", "")),
+            alone=owner.get("alone") is True,
             run=TaskRun.of({key: text for key, text in owner.items() if isinstance(text, str)}),
         )
     except (ValueError, TypeError, AttributeError, RecursionError, OverflowError, FileNotFoundError):

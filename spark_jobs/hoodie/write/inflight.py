@@ -199,15 +199,26 @@ class InflightService(Attempt):
                 super()._unpublish()
 
     def withdraw(self, lost: bool) -> None:
-        """The plan stays. Once lost, its files are its successor's to delete."""
+        """The plan stays. Once lost, its files are its successor's to delete. Those of a plan that was rolled
+        back are no one's, and readers count them as committed once the timeline begins after its instant.
+        """
         self.open = False
+        forgotten = lost and self._is_forgotten()
         if self.published:
             self._unpublish()
-        elif not lost:
+        elif not lost or forgotten:
             self._undo_prepared()
-        if not lost:
+        if forgotten:
+            _delete_files(self.table, self.pending.time, self.table.listing().partitions(), logs_of=None)
+        elif not lost:
             _delete_files(self.table, self.pending.time, (), logs_of=None)
             self.table.store.delete_states([self.pending])
+
+    def _is_forgotten(self) -> bool:
+        """Was it rolled back, plan and all: no other process can execute it any more, or has done so."""
+        timeline = self.table.refresh()
+        there = any(item.time == self.pending.time for item in timeline)
+        return not there and is_rolled_back(timeline, self.table.storage, self.pending.time, completed=True)
 
 
 def _delete_files(

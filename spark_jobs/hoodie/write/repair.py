@@ -118,14 +118,21 @@ class Repair:
             and names_missing_files(self._table, instant)
         ]
 
-    def forget(self, planned: Iterable[Instant]) -> None:
-        """Roll back pending services, plan and all. Raises ConflictError when one is being executed."""
+    def forget(self, planned: Iterable[Instant]) -> bool:
+        """Roll back pending services, plan and all; those that are not pending any more are left, and False
+        returned. Raises ConflictError when one is being executed.
+        """
+        pending = True
         for instant in planned:
-            self._beats.check_not_executed(instant)
-            self._beats.remove(instant.time)
-            timeline = self._table.refresh()
-            self._roll_back(executor.PendingRollback.new(timeline, instant, self._utc, forget=True))
+            with self._beats.excluding(instant):
+                timeline = self._table.refresh()
+                found = ((item.time, item.action) for item in timeline.pending())
+                if (instant.time, instant.action) in found:
+                    self._roll_back(executor.PendingRollback.new(timeline, instant, self._utc, forget=True))
+                else:
+                    pending = False
             self._table.refresh()
+        return pending
 
     def _roll_back(self, pending: executor.PendingRollback) -> None:
         executor.execute(self._commits, pending)

@@ -215,20 +215,17 @@ class Transaction:
         self._gate.begin(request)
         self._clocks = clock_warnings(self.storage, self.instant, self._utc, self._config)
 
-    def forget(self, planned: Iterable[Instant]) -> None:
+    def forget(self, planned: Iterable[Instant]) -> bool:
         """Roll back pending services, with their plans, that conflict with this write: between `take` and
-        `begin`. Raises ConflictError when one of them is being executed. Where writers work at once, that is
-        a CommitConflict, and those that are not pending any more are left: `begin` refuses the write where
-        one was completed.
+        `begin`. Returns whether all of them were still pending; the others are left. Raises ConflictError
+        when one of them is being executed, where writers work at once a CommitConflict.
         """
         planned = list(planned)
         if not self._gate.optimistic or not planned:
-            self._repair.forget(planned)
-            return
+            return self._repair.forget(planned)
         with self._gate.publishing():
-            pending = {(item.time, item.action) for item in self.table.refresh().pending()}
             try:
-                self._repair.forget([item for item in planned if (item.time, item.action) in pending])
+                return self._repair.forget(planned)
             except TableBusy as error:  # the next attempt may find it done
                 raise CommitConflict(error.message, **error.values) from error
 
@@ -295,9 +292,10 @@ class Transaction:
             self._repair_alone()
         service = InflightService(self.table, self._gate, planned.with_state(State.INFLIGHT))
         self._gate.resume(planned, service.name)
-        pending = self.table.refresh().pending()
+        timeline = self.table.refresh()
+        pending = timeline.pending()
         now = [item for item in pending if (item.time, item.action) == (planned.time, planned.action)]
-        if not now:
+        if not now or executor.planned_for(timeline, self.storage, planned.time):
             raise service.fenced()
         service.begin(partitions, again=now[0].state is State.INFLIGHT)
         self._attempt = service
