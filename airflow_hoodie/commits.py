@@ -30,17 +30,17 @@ class CommitHit:
     completed_ms: int
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able form, the XCom of a sensor; the completion time is ISO 8601 in UTC. Of table versions 8
-        and 9 `completion` is it in the form of an instant, as `begin` and `end` of queries are there.
+        """JSON-able form, the XCom of a sensor; the completion time is ISO 8601 in UTC. `completion` is
+        what `begin` and `end` of queries take: of table versions 8 and 9 the same time in the form of an
+        instant, else the instant.
         """
         moment = datetime.fromtimestamp(self.completed_ms / 1000, tz=timezone.utc)
-        completion = self.instant.completion
         return {
             "base_path": self.base_path,
             "instant": str(self.instant.time),
             "action": self.instant.action.value,
             "completion_time": moment.isoformat(timespec="milliseconds"),
-            **({} if completion is None else {"completion": str(completion)}),
+            "completion": str(self.instant.incremental_time),
         }
 
     def to_event(self, details: CommitDetails | None) -> dict[str, Any]:

@@ -21,11 +21,18 @@ FOUND = "already_committed"
 _LOOK_BACK = 500
 #: what the commits of services are written as, whose results have names of their own
 _WRITTEN_AS = {"ttl": "delete_partition"}
-_FIELDS = ("base_path", "instant", "action", "completion_time", "operation", "partitions", *COUNTS)
+_FIELDS = (
+    "base_path",
+    "instant",
+    "completion",
+    "action",
+    "completion_time",
+    "operation",
+    "partitions",
+    *COUNTS,
+)
 #: of ingestions that left out files
 _BAD_FILES = "bad_files"
-#: of table versions 8 and 9 only
-_COMPLETION = "completion"
 
 
 def commits_in(events: Any) -> list[dict[str, Any]]:
@@ -33,10 +40,11 @@ def commits_in(events: Any) -> list[dict[str, Any]]:
 
     events: a task's `triggering_asset_events`, or the events of one asset of them. It does not matter whether
     a watcher or an operator emitted an event; events that name no commit are left out. Keys: base_path,
-    instant, action, completion_time (of watchers), operation, partitions, num_inserts, num_updates,
-    num_deletes, num_writes, num_files, bytes_written; of tables of versions 8 and 9 also completion, which is
-    what `begin` and `end` of an incremental query take there. The operation is in lower case, such as
-    bulk_insert, also of older events of watchers, which had BULK_INSERT.
+    instant, completion, action, completion_time (of watchers), operation, partitions, num_inserts,
+    num_updates, num_deletes, num_writes, num_files, bytes_written. The operation is in lower case, such as
+    bulk_insert, also of older events of watchers, which had BULK_INSERT. completion is what `begin` and `end`
+    of an incremental query take. Of an event that lacks it, as older ones do, it is the instant, after which
+    a query of table versions 8 and 9 gives the commit's rows once more.
     """
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for event in _flat(events):
@@ -44,9 +52,10 @@ def commits_in(events: Any) -> list[dict[str, Any]]:
         event = extra.get("payload") if extra.get("from_trigger") else extra
         if isinstance(event, Mapping) and event.get("instant") and event.get("base_path"):
             key = (str(event["base_path"]), str(event["instant"]))
-            more = (_COMPLETION,) if event.get(_COMPLETION) else ()
-            commit = {name: event.get(name) for name in (*_FIELDS, *more)}
-            found.setdefault(key, {**commit, "operation": _lower(commit["operation"])})
+            commit = {name: event.get(name) for name in _FIELDS}
+            completion = commit["completion"] or commit["instant"]
+            operation = _lower(commit["operation"])
+            found.setdefault(key, {**commit, "completion": completion, "operation": operation})
     return list(found.values())
 
 

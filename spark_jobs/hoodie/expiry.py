@@ -23,8 +23,7 @@ from hoodie.services.ttl.result import TtlResult
 from hoodie.services.ttl.settings import DAYS, STRATEGY
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import Action
-from hoodie.timeline.time import NO_TIME, InstantTime
+from hoodie.timeline.instant import Action, Instant
 from hoodie.write.operation import Operation, WriteRequest, WriteResult
 
 #: extra metadata of the commits that a run made: its strategy
@@ -63,6 +62,7 @@ def expire(request: Request) -> TtlResult:
     return TtlResult(
         status="planned" if request.dry_run else "deleted",
         instant=written.instant,
+        completion=written.completion,
         reason="",
         partitions=sorted(found.partitions),
         **_common(target, found),
@@ -83,10 +83,12 @@ def _written(target: ServiceTable, request: Request, chooser: Chooser) -> WriteR
 
 
 def _skipped(target: ServiceTable, request: Request, reason: str, started: float) -> TtlResult:
-    instant, metadata = _last(target, target.timeline())
+    found = _last(target, target.timeline())
+    instant, metadata = found or (None, None)
     return TtlResult(
         status="skipped",
-        instant=instant,
+        instant=instant.time if instant else "",
+        completion=instant.incremental_time if instant else "",
         reason=reason,
         partitions=metadata.partitions if metadata else [],
         **_common(target, Expired(since={}, left=0, bytes=0, groups=0)),
@@ -106,7 +108,7 @@ def _common(target: ServiceTable, found: Expired) -> dict[str, Any]:
     }
 
 
-def _last(target: ServiceTable, timeline: Timeline) -> tuple[InstantTime, CommitMetadata | None]:
+def _last(target: ServiceTable, timeline: Timeline) -> tuple[Instant, CommitMetadata] | None:
     """The newest commit of a run on the active timeline."""
     for instant in reversed(timeline.filter([Action.REPLACECOMMIT], completed=True)):
         try:
@@ -114,8 +116,8 @@ def _last(target: ServiceTable, timeline: Timeline) -> tuple[InstantTime, Commit
         except FileNotFoundError:
             continue  # archived since the listing
         if TTL_KEY in metadata.extra_metadata:
-            return instant.time, metadata
-    return NO_TIME, None
+            return instant, metadata
+    return None
 
 
 def _iso(epoch_ms: int) -> str:

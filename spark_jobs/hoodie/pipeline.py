@@ -155,7 +155,7 @@ def _committed(
             *others, event = (event for each in transactions for event in each.events)
             warnings = [*profile.warnings, *guard.record(event.instant, metadata)]
             return _Committed(
-                result=result.committed(plan, transactions, metadata, warnings, seconds),
+                result=result.committed(plan, transactions, event.instant, metadata, warnings, seconds),
                 events=[*others, replace(event, seconds=seconds)],
                 config=plan.config,
             )

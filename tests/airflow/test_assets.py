@@ -126,13 +126,14 @@ def test_a_template_has_no_asset() -> None:
 
 RESULT = {
     "status": "committed", "table": "orders", "base_path": "/lake/orders", "action": "commit", "instant": "1",
-    "operation": "upsert", "partitions": ["day=1", "day=2"], "num_inserts": 3, "num_updates": 0,
-    "num_deletes": 0, "num_writes": 3, "num_files": 1, "bytes_written": 9, "duration_s": 0.5, "warnings": [],
+    "completion": "1.5", "operation": "upsert", "partitions": ["day=1", "day=2"], "num_inserts": 3,
+    "num_updates": 0, "num_deletes": 0, "num_writes": 3, "num_files": 1, "bytes_written": 9,
+    "duration_s": 0.5, "warnings": [],
 }  # fmt: skip
 EXTRA = {
-    "base_path": "/lake/orders", "instant": "1", "action": "commit", "operation": "upsert",
-    "partitions": ["day=1", "day=2"], "num_inserts": 3, "num_updates": 0, "num_deletes": 0, "num_writes": 3,
-    "num_files": 1, "bytes_written": 9,
+    "base_path": "/lake/orders", "instant": "1", "completion": "1.5", "action": "commit",
+    "operation": "upsert", "partitions": ["day=1", "day=2"], "num_inserts": 3, "num_updates": 0,
+    "num_deletes": 0, "num_writes": 3, "num_files": 1, "bytes_written": 9,
 }  # fmt: skip
 
 
@@ -173,7 +174,11 @@ def event(payload: Any, watcher: bool = True, run_id: str = "", **fields: Any) -
 def test_commits_in_events() -> None:
     watched = {**EXTRA, "completion_time": "2026-01-01T00:00:00.000+00:00", "watcher": "/lake/orders"}
     events = {
-        ORDERS.commits(): [event(watched), event({**watched, "instant": "2"}), event(watched)],
+        ORDERS.commits(): [
+            event(watched),
+            event({**watched, "instant": "2", "completion": None}),
+            event(watched),
+        ],
         ORDERS.asset: [
             event({**EXTRA, "instant": "2"}, watcher=False),
             event({**EXTRA, "instant": "3"}, False),
@@ -183,6 +188,7 @@ def test_commits_in_events() -> None:
     found = commits_in(events)
     assert [commit["instant"] for commit in found] == ["1", "2", "3"]
     assert found[0] == {name: text for name, text in watched.items() if name != "watcher"}
+    assert found[1]["completion"] == "2"  # of an event of before completions were in events
     assert found[2]["completion_time"] is None
     assert commits_in(events[ORDERS.asset])[0]["instant"] == "2"
     assert commits_in(None) == []

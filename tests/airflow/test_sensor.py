@@ -56,6 +56,7 @@ def test_any_commit(table: Path) -> None:
     assert json.loads(json.dumps(found.xcom_value)) == {
         "base_path": str(table),
         "instant": T1,
+        "completion": T1,
         "action": "commit",
         "completion_time": seen(found)["completion_time"],
     }

@@ -153,6 +153,7 @@ def test_one_event_for_each_commit_with_what_it_wrote(table: WrittenTimeline) ->
     assert events[0] == {
         "base_path": table.path,
         "instant": quick,
+        "completion": quick,
         "action": "commit",
         "operation": "upsert",
         "partitions": ["day=2"],

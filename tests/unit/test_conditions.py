@@ -519,6 +519,7 @@ def test_the_hit_as_a_dict() -> None:
     assert json.loads(json.dumps(hit.to_dict())) == {
         "base_path": "/lake/t",
         "instant": T1,
+        "completion": T1,
         "action": "commit",
         "completion_time": "2026-01-01T12:00:00.007+00:00",
     }

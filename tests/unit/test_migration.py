@@ -50,6 +50,7 @@ def test_a_call_works(made: Path, tmp_path: Path, call: str) -> None:
         "options": {name: text for name, text in KEYS.items() if ".datasource." in name},
         "instant": times[0],
         "newest": times[-1],
+        "result": hoodie.Table(path).history()[0],
         "tables": {"orders": path, "news": news},
     }
     result = eval(call, values)

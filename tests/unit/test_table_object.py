@@ -445,7 +445,7 @@ print(table.read(as_of=between).to_arrow().num_rows, table.changes(between).to_a
 def test_times_that_are_none(table: hoodie.Table) -> None:
     with pytest.raises(ConfigError, match="as_of is 2024-01-01T00:00:00, which has no time zone"):
         table.read(as_of=dt.datetime(2024, 1, 1))
-    with pytest.raises(ConfigError, match="end is 5; give a text, a date, or a datetime"):
+    with pytest.raises(ConfigError, match="end is 5; give a text, a date, a datetime"):
         table.changes(end=5)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="as_of 'yesterday' is no point in time"):
         table.read(as_of="yesterday")

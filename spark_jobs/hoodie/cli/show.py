@@ -39,7 +39,8 @@ def read(args: argparse.Namespace) -> Answer:
 
 def timeline(args: argparse.Namespace) -> Answer:
     instants = _instants(args.table, args.archived)
-    completions = ("completion",) if any("completion" in entry for entry in instants) else ()
+    known = any(entry.get("completion", entry["instant"]) != entry["instant"] for entry in instants)
+    completions = ("completion",) if known else ()
     heads = (
         "instant",
         "action",

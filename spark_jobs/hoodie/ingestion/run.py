@@ -425,6 +425,7 @@ def _nothing(
             base_path=base_path,
             action="",
             instant="",
+            completion="",
             operation=request.operation.value,
             partitions=[],
             num_inserts=0,

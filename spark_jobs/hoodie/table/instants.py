@@ -40,9 +40,9 @@ def service_details(timeline: Timeline, storage: Storage, instant: Instant) -> d
 
 
 def active_instants(table: Table) -> list[dict[str, Any]]:
-    """Those of the active timeline, oldest first: instant, action, state, changed_ms; of table versions 8
-    and 9 completion, its time; of commits operation, partitions, inserts, updates, deletes, files, bytes;
-    `service_details` of others. Raises TableError.
+    """Those of the active timeline, oldest first: instant, action, state, changed_ms; of completed ones
+    completion, see Instant.incremental_time; of commits operation, partitions, inserts, updates, deletes,
+    files, bytes; `service_details` of others. Raises TableError.
     """
     timeline, storage = table.timeline, table.storage
     out: list[dict[str, Any]] = []
@@ -85,7 +85,7 @@ def _described(instant: Instant, changed_ms: int | None, commit: CommitMetadata 
         "action": instant.action.value,
         "state": instant.state.name.lower(),
         "changed_ms": changed_ms,
-        **({} if instant.completion is None else {"completion": instant.completion}),
+        **({"completion": instant.incremental_time} if instant.completed else {}),
     }
     if commit is not None:
         entry |= {

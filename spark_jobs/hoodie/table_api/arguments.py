@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, TableMismatch
@@ -16,27 +16,37 @@ from hoodie.timeline.clock import format_millis
 if TYPE_CHECKING:
     from hoodie.table.properties import TableProperties
 
+
+class OfCommit(Protocol):
+    """What names a commit: the result of a write, or an entry of the history."""
+
+    @property
+    def instant(self) -> str: ...
+
+    @property
+    def completion(self) -> str | None: ...
+
+
 #: a text is an instant, or a date and time in the time zone of the table's timeline
-PointInTime: TypeAlias = str | datetime | date
+PointInTime: TypeAlias = str | datetime | date | OfCommit
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def instant_text(name: str, given: PointInTime | None, is_utc: Callable[[], bool]) -> str | None:
     """The text that a query takes. A text stays as it is, a date is its beginning in the zone of the table's
-    timeline, and a datetime with a time zone is that millisecond.
+    timeline, and a datetime with a time zone is that millisecond. Of a commit `as_of` takes the instant,
+    `begin` and `end` take the completion.
 
     `is_utc`: is the timeline in UTC, else it is in the zone of this process. Raises ConfigError that names
-    the option for a datetime without a time zone, and for other types.
+    the option for a datetime without a time zone, for a result without a commit, and for other types.
     """
     if given is None or isinstance(given, str):
         return given
     if not isinstance(given, datetime):
         if isinstance(given, date):
             return given.isoformat()
-        raise ConfigError(
-            f"{name} is {given!r}; give a text, a date, or a datetime with a time zone", **{name: repr(given)}
-        )
+        return _of_commit(name, given)
     if given.utcoffset() is None:
         raise ConfigError(
             f"{name} is {given.isoformat()}, which has no time zone; give it one, as "
@@ -50,6 +60,24 @@ def instant_text(name: str, given: PointInTime | None, is_utc: Callable[[], bool
             f"{name} is {given.isoformat()}, which is no time of an instant; give one from 1970 on",
             **{name: given.isoformat()},
         ) from None
+
+
+def _of_commit(name: str, given: OfCommit) -> str:
+    given = getattr(given, "write", given)  # of an ingestion
+    instant, completion = getattr(given, "instant", None), getattr(given, "completion", None)
+    if not isinstance(instant, str):
+        raise ConfigError(
+            f"{name} is {given!r}; give a text, a date, a datetime with a time zone, or a commit's result",
+            **{name: repr(given)},
+        )
+    status = getattr(given, "status", getattr(given, "state", "completed"))
+    if not instant or status in ("requested", "inflight"):
+        raise ConfigError(
+            f"{name} is a {type(given).__name__} with the status {status}, which is no commit; give the "
+            "result of a commit, or a text",
+            **{name: instant or status},
+        )
+    return instant if name == "as_of" else completion or instant
 
 
 #: a name, names with commas, or a list of names

@@ -183,8 +183,8 @@ class HistoryEntry(Shown):
     """One instant of a table's timeline.
 
     instant: its time of the request. state: requested, inflight or completed. changed: when its newest file
-    was written, in UTC; None where an archive does not say it. completion: the time of its completion, of
-    table versions 8 and 9. operation (as in a WriteResult), partitions, inserts, updates, deletes, files,
+    was written, in UTC; None where an archive does not say it. completion: of a completed one, as a
+    WriteResult has it. operation (as in a WriteResult), partitions, inserts, updates, deletes, files,
     bytes: of a completed commit, else None. undone: instants that a rollback or a restore took back.
     restored_to: of a restore. user, comments: of a savepoint.
     """

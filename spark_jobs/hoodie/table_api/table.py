@@ -157,7 +157,8 @@ class Table(TableWrites, TableServices):
         """The rows of the table, or of its state `as_of` a point in time; they are read by the result.
 
         where: SQL of the engine (DuckDB's, or Spark's), or an expression of pyarrow.compute. as_of: an
-        instant, a date and time in the zone of the table's timeline, or a datetime with a time zone. query:
+        instant, a date and time in the zone of the table's timeline, a datetime with a time zone, or the
+        result of a write, whose state it is. query:
         `read_optimized` reads base files alone. meta: with the columns `_hoodie_…`. Raises ConfigError for
         arguments that don't fit each other; what is wrong with the table the result raises.
         """
@@ -189,7 +190,8 @@ class Table(TableWrites, TableServices):
         meta: bool = False,
         options: Mapping[str, Any] | None = None,
     ) -> QueryResult:
-        """What was written after `begin`, up to `end`, the newest commit by default.
+        """What was written after `begin`, up to `end`, the newest commit by default. Both may be the result
+        of a write or an entry of the history, or its `completion`.
 
         format: `latest_state` gives the rows as of the end; `cdc` gives every change as a row of its own, op,
         ts_ms, before and after, of a table with a change log. Raises as `read`.

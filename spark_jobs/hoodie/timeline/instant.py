@@ -101,6 +101,13 @@ class Instant:
         return self.state is State.COMPLETED
 
     @property
+    def incremental_time(self) -> InstantTime:
+        """What `begin` and `end` of an incremental query take for a completed instant: the time of its
+        completion where names have it (layout two), else that of the request.
+        """
+        return self.completion or self.time
+
+    @property
     def comparable_action(self) -> Action:
         """compaction counts as commit, log compaction as deltacommit, clustering as replacecommit."""
         return COMPLETES_AS.get(self.action, self.action)

@@ -22,7 +22,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import cached_property
 from typing import Any
@@ -172,7 +172,12 @@ class TokenStore:
         if fact is not None:
             found += [kept for kept in (self._counts(self._indexed_commit(fact)),) if kept is not None]
         mine = [kept for kept in found if kept.token == token]
-        return max(mine, key=lambda kept: REQUESTED.key(kept.instant), default=None)
+        if not mine:
+            return None
+        newest = max(mine, key=lambda kept: REQUESTED.key(kept.instant))
+        commits = self._timeline.commits()
+        known = next((item.completion for item in commits if item.time == newest.instant), None)
+        return replace(newest, completion=known)
 
     def _indexed(
         self, index: TokenIndex, key: str, task: str, interval: Interval

@@ -31,7 +31,10 @@ SEEN_MARK = "-"
 
 @dataclass(frozen=True)
 class TokenCommit:
-    """The commit of a token: its instant and action, the source's fingerprint ("": none), what it wrote."""
+    """The commit of a token: its instant and action, the source's fingerprint ("": none), what it wrote.
+
+    completion: as the timeline has it, which is not stored; None of an archived commit, too.
+    """
 
     token: str
     instant: InstantTime
@@ -39,6 +42,7 @@ class TokenCommit:
     fingerprint: str
     operation: str
     totals: Mapping[str, Any]
+    completion: InstantTime | None = None
 
     @classmethod
     def of(cls, instant: Instant, metadata: CommitMetadata) -> TokenCommit | None:
@@ -64,13 +68,14 @@ class TokenCommit:
                 "num_replaced": metadata.num_replaced,
                 "num_dropped": metadata.num_dropped,
             },
+            instant.completion,
         )
 
     @classmethod
     def of_value(cls, value: Any) -> TokenCommit:
         """The inverse of `value`. Raises ValueError for anything else: the value comes from a file."""
         try:
-            found = cls(**value)
+            found = cls(**{**value, "completion": None})
             texts = (found.token, found.instant, found.action, found.fingerprint, found.operation)
             partitions = found.totals.get("partitions") or []
             whole = all(isinstance(text, str) for text in (*texts, *partitions)) and is_time(found.instant)
@@ -82,7 +87,8 @@ class TokenCommit:
 
     def value(self) -> dict[str, Any]:
         """JSON-able."""
-        return {**vars(self), "totals": dict(self.totals)}
+        stored = {name: value for name, value in vars(self).items() if name != "completion"}
+        return {**stored, "totals": dict(self.totals)}
 
     def to_bytes(self) -> bytes:
         return json.dumps(self.value(), sort_keys=True).encode()
@@ -98,13 +104,16 @@ class TokenCommit:
         return given == own and (not seen or not seen_then or seen == seen_then)
 
     def result(self, table: str, base_path: str) -> dict[str, Any]:
-        """The fields of a WriteResult, of a write whose token has this commit already."""
+        """The fields of a WriteResult, of a write whose token has this commit already. Of an archived commit
+        of layout two `completion` is its instant, after which a query gives its rows once more.
+        """
         return {
             "status": "already_committed",
             "table": table,
             "base_path": base_path,
             "action": self.action,
             "instant": str(self.instant),
+            "completion": str(self.completion or self.instant),
             "operation": self.operation,
             **self.totals,
             "duration_s": 0.0,

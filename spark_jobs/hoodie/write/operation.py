@@ -177,10 +177,11 @@ class WriteResult(Shown):
     """Totals of one committed write. Rows: `num_writes` counts every row of every file written.
 
     status: `committed`, or `already_committed` by an earlier write of the same token, whose totals these are,
-    or `planned`, of a dry run, whose `planned` has details. partitions: those with new files, and those of
-    which files were replaced. num_missing: rows of a delete whose key the table does not hold.
-    num_replaced: file groups that went out of sight. num_dropped: rows of an insert that were left out, as
-    the table holds their key.
+    or `planned`, of a dry run, whose `planned` has details. completion: what `begin` and `end` of incremental
+    queries take for the commit: the time of its completion, of tables up to version 7 the instant; "" without
+    a commit. partitions: those with new files, and those of which files were replaced. num_missing: rows of
+    a delete whose key the table does not hold. num_replaced: file groups that went out of sight. num_dropped:
+    rows of an insert that were left out, as the table holds their key.
     """
 
     status: str
@@ -188,6 +189,7 @@ class WriteResult(Shown):
     base_path: str
     action: str
     instant: str
+    completion: str
     operation: str
     partitions: list[str]
     num_inserts: int

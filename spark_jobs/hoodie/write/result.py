@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.instant import Instant
 from hoodie.write.assign.workload import WorkloadProfile
 from hoodie.write.explain.cost import late_rows
 from hoodie.write.operation import PlannedPartition, WriteResult
@@ -29,17 +30,19 @@ def warned(transactions: Sequence[Transaction]) -> list[str]:
 def committed(
     plan: WritePlan,
     transactions: Sequence[Transaction],
+    instant: Instant,
     metadata: CommitMetadata,
     warnings: Sequence[str],
     seconds: float,
 ) -> WriteResult:
-    """`transactions`: those of the attempts of this write, the one that committed last."""
+    """`transactions`: those of the attempts of this write. `instant`: the commit as it was completed."""
     return WriteResult(
         status="committed",
         table=plan.table_name,
         base_path=plan.context.base_path,
         action=plan.action.value,
-        instant=transactions[-1].instant,
+        instant=instant.time,
+        completion=instant.incremental_time,
         operation=plan.request.operation.value,
         partitions=metadata.partitions,
         num_inserts=metadata.num_inserts,
@@ -67,6 +70,7 @@ def planned(
         base_path=plan.context.base_path,
         action=plan.action.value,
         instant="",
+        completion="",
         operation=plan.request.operation.value,
         partitions=[item.partition for item in partitions],
         num_inserts=sum(item.inserts for item in partitions),

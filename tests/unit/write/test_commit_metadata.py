@@ -10,6 +10,7 @@ import pytest
 
 import hoodie
 from hoodie.format.java_properties import parse_properties
+from hoodie.timeline.active import Timeline
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import (
     KEYGEN,
@@ -79,6 +80,7 @@ def test_the_result_adds_up(tmp_path: Path) -> None:
     _write(table, small_rows(range(30), 1))
     result = _write(table, small_rows(range(0, 40, 3), 2), extra_metadata={"run": "r1"})
     answer = result.to_dict()
+    assert answer.pop("completion") == Timeline.load(str(table)).commits()[-1].incremental_time
     sizes = [file.stat().st_size for file in data_files(table, "eu")]
     assert answer.pop("duration_s") > 0
     assert answer == {
