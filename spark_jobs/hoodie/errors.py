@@ -2,6 +2,7 @@
 
 HoodieError
 ├── ConfigError            a setting or a combination of settings is wrong
+│   └── NotInstalled       a package that the call needs is not installed
 ├── TransformError         a function of the user's own failed, or answered what is no rows
 ├── InputError             the incoming rows can't be written as they are
 │   ├── SourceNotFound     there are no files where they were to come from, yet
@@ -75,6 +76,10 @@ def _rebuild(cls: type[HoodieError], message: str, values: dict[str, Any]) -> Ho
 
 class ConfigError(HoodieError):
     code = "configuration"
+
+
+class NotInstalled(ConfigError):
+    """`package`: its name."""
 
 
 class TransformError(HoodieError):

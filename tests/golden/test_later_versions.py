@@ -238,16 +238,20 @@ def test_a_sensor_of_a_partition(all_instants: Path) -> None:
     assert Commits(CommitFilter(partitions=frozenset(("nowhere",)))).find(reader, timeline) is None
 
 
-def test_a_sensor_opens_no_clustering(all_instants: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own action tells it from an insert overwrite."""
+def test_a_sensor_opens_no_replacecommit(all_instants: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own action tells a clustering from an insert overwrite."""
     reader = TableReader(str(all_instants))
     timeline = reader.poll()
     opened: list[Instant] = []
     real = reader.details
     monkeypatch.setattr(reader, "details", lambda instant: opened.append(instant) or real(instant))  # type: ignore[func-returns-value]
-    Commits(CommitFilter(COMMIT_ACTIONS), min_commits=100).find(reader, timeline)
-    kinds = {timeline.kind(instant) for instant in opened}
-    assert kinds == {Kind.WRITE}
+    commits = timeline.commits()
+    assert {timeline.kind(item) for item in commits if item.replaces} == {Kind.WRITE, Kind.CLUSTERING}
+    writes = sum(timeline.kind(item) is Kind.WRITE for item in commits)
+    every = CommitFilter(COMMIT_ACTIONS)
+    assert Commits(every, min_commits=writes).find(reader, timeline) is not None
+    assert Commits(every, min_commits=writes + 1).find(reader, timeline) is None
+    assert opened == []
 
 
 USES: dict[str, Callable[[str], Any]] = {

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 from hoodie.codec.avro_container import MAGIC, SYNC, header, one_datum, parsed_schema
 from hoodie.codec.protobuf import varint
 from hoodie.config.limits import MAX_READ_BYTES
-from hoodie.errors import HoodieError, TableError
+from hoodie.errors import NotInstalled, TableError
 
 #: bytes that are read at once
 _READ = 1 << 20
@@ -293,9 +293,10 @@ def _fastavro() -> ModuleType:
     try:
         import fastavro
     except ImportError:
-        raise HoodieError(
-            "fastavro is not installed; plans and metadata of table services are Avro files: "
-            "pip install fastavro, or put it on the cluster"
+        raise NotInstalled(
+            "fastavro is not installed; commits of table versions 8 and 9, and plans and results of table "
+            "services, are Avro files: pip install fastavro, or put it on the cluster",
+            package="fastavro",
         ) from None
     return fastavro
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from hoodie.concurrency.queue import line
-from hoodie.errors import ConfigError, HoodieError, TableError
+from hoodie.errors import ConfigError, HoodieError, NotInstalled, TableError
 from hoodie.serve.tables import ShownTable
 from hoodie.table.heartbeat import HeartbeatFile
 from hoodie.table.settings import INTERVAL_MS, TOLERABLE_MISSES
@@ -220,7 +220,7 @@ class Summaries:
         self._lock = threading.Lock()
 
     def commit(self, table: ShownTable, timeline: Timeline, instant: Instant) -> CommitDetails | None:
-        """None while the file can't be read, or is no commit's."""
+        """None while the file can't be read, as that of layout two without fastavro, or is no commit's."""
         if not instant.completed or instant.action not in COMMIT_ACTIONS:
             return None
         key = (table.base_path, instant, timeline.changed_ms(instant))
@@ -243,7 +243,7 @@ class Summaries:
                 return known
         try:
             found = read()
-        except (FileNotFoundError, TableError):
+        except (FileNotFoundError, TableError, NotInstalled):
             return None
         if found is not None:
             with self._lock:

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from hoodie.config.versions import is_writable
-from hoodie.errors import HoodieError
+from hoodie.errors import HoodieError, NotInstalled
 from hoodie.shown import Shown
 from hoodie.table.features import features
 from hoodie.table.handle import Table
@@ -193,7 +193,7 @@ def _is_clustering(table: Examination, instant: Instant) -> bool:
     """Or else a failed write. Plans are Avro; where it can't be read, the more careful answer."""
     try:
         return table.timeline.kind(instant, table.storage) is Kind.CLUSTERING
-    except ImportError:
+    except NotInstalled:
         return True
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hoodie.config.key import Config
-from hoodie.errors import HoodieError, StorageError, TableError, TableNotFound
+from hoodie.errors import HoodieError, NotInstalled, StorageError, TableError, TableNotFound
 from hoodie.storage import LOCKS
 from hoodie.table import properties
 from hoodie.table.allowed_folders import allowed_source
@@ -149,7 +149,11 @@ def _timeline(table: Examination) -> Iterator[Finding]:
     if commits:
         text += f", the last {commits[-1]} {ago(table.age_s(commits[-1]))} ago"
     yield Finding("timeline", OK, text)
-    torn = [str(item) for item in commits if not _readable(table, item)]
+    try:
+        torn = [str(item) for item in commits if not _readable(table, item)]
+    except NotInstalled as error:
+        torn = []
+        yield _not_looked_at("commits", error)
     if torn:
         yield Finding(
             "timeline",
@@ -179,15 +183,19 @@ def _readable(table: Examination, instant: Instant) -> bool:
     return True
 
 
+def _not_looked_at(what: str, error: NotInstalled | ImportError) -> Finding:
+    package = error.values["package"] if isinstance(error, NotInstalled) else error.name
+    return Finding(what, NOTE, f"not looked at: {package} is not installed here", install("local"))
+
+
 def _files(table: Examination) -> Iterator[Finding]:
     """Are the files that the active timeline names there, as long as it says?"""
     if table.timeline.last_commit is None:
         return
     try:
         found = audit(table.table)
-    except ImportError:
-        text = "not looked at: plans and results of services are Avro, and fastavro is not installed here"
-        yield Finding("files", NOTE, text, "pip install fastavro")
+    except (NotInstalled, ImportError) as error:
+        yield _not_looked_at("files", error)
         return
     for wrong in _first(found.latest):
         remedy = f"queries lack rows or show old ones, and refuse to: {_restore(table)}"

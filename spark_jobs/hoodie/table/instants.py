@@ -5,9 +5,10 @@ restores and savepoints.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from typing import Any
 
-from hoodie.errors import TableError
+from hoodie.errors import NotInstalled, TableError
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
@@ -39,19 +40,32 @@ def service_details(timeline: Timeline, storage: Storage, instant: Instant) -> d
     return {}
 
 
+class FiguresLeftOut(UserWarning):
+    """What instants did is in files of Avro, and fastavro is not installed: they are listed without."""
+
+
 def active_instants(table: Table) -> list[dict[str, Any]]:
     """Those of the active timeline, oldest first: instant, action, state, changed_ms; of completed ones
     completion, see Instant.incremental_time; of commits operation, partitions, inserts, updates, deletes,
-    files, bytes; `service_details` of others. Raises TableError.
+    files, bytes; `service_details` of others. Where fastavro is missing, those that only Avro has are left
+    out, with a warning. Raises TableError.
     """
     timeline, storage = table.timeline, table.storage
     out: list[dict[str, Any]] = []
+    unread: NotInstalled | None = None
     for instant in timeline:
-        commit = None
-        if instant.completed and instant.action in COMMIT_ACTIONS:
-            commit = timeline.commit(instant, storage)
-        described = _described(instant, timeline.changed_ms(instant), commit)
-        out.append({**described, **service_details(timeline, storage, instant)})
+        commit, details = None, dict[str, Any]()
+        try:
+            if instant.completed and instant.action in COMMIT_ACTIONS:
+                commit = timeline.commit(instant, storage)
+            details = service_details(timeline, storage, instant)
+        except NotInstalled as error:
+            unread = error
+        out.append({**_described(instant, timeline.changed_ms(instant), commit), **details})
+    if unread is not None:
+        warnings.warn(
+            FiguresLeftOut(f"instants are listed without what they did: {unread.message}"), stacklevel=2
+        )
     return out
 
 

@@ -329,7 +329,11 @@ class Timeline:
         for action in self.layout.plans_of(instant.action):
             if self.layout.requested_name(instant.time, action) in self.mtimes:
                 return _KINDS[action]
-        return None if instant.action is Action.REPLACECOMMIT else Kind.WRITE
+        if instant.action is not Action.REPLACECOMMIT:
+            return Kind.WRITE
+        apart = instant.completed and self.layout.clustering is not Action.REPLACECOMMIT
+        requested = self.layout.requested_name(instant.time, Action.REPLACECOMMIT)
+        return Kind.WRITE if apart and requested in self.mtimes else None
 
     def kind(self, instant: Instant, storage: Storage | None = None) -> Kind:
         """What an instant does; reads the requested file of a replacecommit. Raises TableError for a torn one
