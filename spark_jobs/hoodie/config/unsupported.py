@@ -49,9 +49,9 @@ _CHANGES_ROWS: dict[str, tuple[tuple[str, ...], str]] = {
     "hoodie.bulkinsert.overwrite.operation.type": ((), "call insert_overwrite or insert_overwrite_table"),
     "hoodie.bucket.index.partition.expressions": (
         (),
-        "Apache Hudi 0.15.0, which may go on in tables of this version, knows no numbers of buckets by "
-        "partition and would put rows where they are not looked for; set hoodie.bucket.index.num.buckets, or "
-        "with hoodie.index.bucket.engine=CONSISTENT_HASHING, have a clustering split large buckets",
+        "all partitions of a table have one number of buckets here, whatever its version; set "
+        "hoodie.bucket.index.num.buckets, or, with hoodie.index.bucket.engine=CONSISTENT_HASHING, have a "
+        "clustering split large buckets",
     ),
     "hoodie.combine.before.delete": (
         ("true", "false"),

@@ -241,6 +241,17 @@ def test_what_the_index_does_not_do_is_refused(tmp_path: Path, options: dict[str
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
+def test_numbers_of_buckets_by_partition_are_refused_in_each_version(tmp_path: Path, version: int) -> None:
+    options = {
+        "hoodie.write.table.version": version,
+        "hoodie.bucket.index.partition.expressions": "d.*,2",
+    }
+    with pytest.raises(ConfigError, match="all partitions of a table have one number of buckets here"):
+        put(tmp_path / "t", keyed(1), **options)
+    assert not (tmp_path / "t").exists()
+
+
 @pytest.mark.table_version(6)
 @pytest.mark.parametrize(
     "operation",
