@@ -15,11 +15,16 @@ from airflow_hoodie.commits import CommitHit, TableReader
 from airflow_hoodie.conditions import Commits
 from hoodie.errors import ConfigError
 from hoodie.storage.local import LocalStorage
+from hoodie.table.handle import Table as Opened
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.store import begin_instant
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
 from tests.support.later_tables import new_tables_of
 
 KINDS = ("COPY_ON_WRITE", "MERGE_ON_READ")
+PENDING = (Action.COMMIT, State.REQUESTED)
 TTL = {"hoodie.partition.ttl.strategy.days.retain": 1}
 
 
@@ -121,7 +126,12 @@ def test_what_is_no_commit_is_refused(tmp_path: Path, version: int) -> None:
     write(table, "a")
     planned = write(table, "b", dry_run=True)
     assert (planned.instant, planned.completion) == ("", "")
-    with pytest.raises(
-        ConfigError, match="begin is a WriteResult with the status planned, which is no commit"
-    ):
+    with pytest.raises(ConfigError, match="begin is a WriteResult with the status planned, which names no"):
         table.changes(planned)
+    with pytest.raises(ConfigError, match="end is a CleanResult with the status skipped, which names no"):
+        table.changes(end=table.clean())  # type: ignore[arg-type]
+    begin_instant(Opened.open(table.path).store, Instant(InstantTime("29991231235959999"), *PENDING))
+    with pytest.raises(
+        ConfigError, match="as_of is a HistoryEntry with the status requested, which names no"
+    ):
+        table.read(as_of=table.history()[-1])

@@ -64,20 +64,20 @@ def instant_text(name: str, given: PointInTime | None, is_utc: Callable[[], bool
 
 def _of_commit(name: str, given: OfCommit) -> str:
     given = getattr(given, "write", given)  # of an ingestion
-    instant, completion = getattr(given, "instant", None), getattr(given, "completion", None)
-    if not isinstance(instant, str):
+    found = getattr(given, "instant" if name == "as_of" else "completion", None)
+    status = getattr(given, "status", getattr(given, "state", ""))
+    if found and isinstance(found, str) and status not in ("requested", "inflight"):
+        return found
+    if not hasattr(given, "instant"):
         raise ConfigError(
-            f"{name} is {given!r}; give a text, a date, a datetime with a time zone, or a commit's result",
+            f"{name} is {given!r}; give a text, a date, a datetime with a time zone, or a write's result",
             **{name: repr(given)},
         )
-    status = getattr(given, "status", getattr(given, "state", "completed"))
-    if not instant or status in ("requested", "inflight"):
-        raise ConfigError(
-            f"{name} is a {type(given).__name__} with the status {status}, which is no commit; give the "
-            "result of a commit, or a text",
-            **{name: instant or status},
-        )
-    return instant if name == "as_of" else completion or instant
+    raise ConfigError(
+        f"{name} is a {type(given).__name__} with the status {status}, which names no commit of rows; give "
+        "the result of a write, or a text",
+        **{name: status},
+    )
 
 
 #: a name, names with commas, or a list of names
