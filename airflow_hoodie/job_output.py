@@ -98,13 +98,14 @@ def log_error(log: Any, report: Mapping[str, Any]) -> None:
             log.error("%s", visible(line))
 
 
-def parse_marker(line: str, nonce: str = "") -> tuple[str, dict[str, Any] | None]:
+def parse_marker(line: str, nonce: str | None = "") -> tuple[str, dict[str, Any] | None]:
     """A HOODIE_RESULT, HOODIE_ERROR or HOODIE_PROGRESS line -> its kind and object; else ("", None).
 
-    A line of another nonce is none. The marker need not start it: Spark's progress bar may stand before it.
+    A line of another nonce is none; None takes any, for people to read. The marker need not start it:
+    Spark's progress bar may stand before it.
     """
     match = _MARKER.search(line)
-    if match is None or (match[2] or "") != nonce:
+    if match is None or (nonce is not None and (match[2] or "") != nonce):
         return "", None
     try:
         value = json.loads(match[3])

@@ -31,6 +31,7 @@ class RunningOperator(Protocol):
     execution_timeout: timedelta | None
     handover: Handover
     job: str
+    kill_grace_seconds: float
     killed: bool
     makes_table: ClassVar[bool]
     only_planned: bool

@@ -63,7 +63,7 @@ class TableTurn:
             request["options"] |= {WAIT_FOR_WRITER: str(milliseconds), WAIT_PLACE: self._event["place"]}
             return
         try:
-            storage = _storage(operator)
+            storage = storage_of(operator)
             digits = new_place(table)
             place = Place(table, config, rank, digits, extra)
             if not (found := place.state()):
@@ -111,7 +111,7 @@ def resumed(operator: Any, context: Any, event: Mapping[str, Any] | None) -> dic
     return result
 
 
-def _storage(operator: Any) -> dict[str, Any]:
+def storage_of(operator: Any) -> dict[str, Any]:
     """Arguments of a trigger on the operator's table, whose options have those of its connection by now.
     Raises HoodieConfigurationError for secrets of its own.
     """

@@ -51,6 +51,8 @@ class ClusterManager:
     #: path at which a driver finds the request that is kept for it; None where files of jobs are closed to
     #: others, and gone with the application, so that none need be kept
     KEPT_REQUEST: ClassVar[str | None] = None
+    #: are applications Spark's
+    ON_SPARK: ClassVar[bool] = True
 
     def place(self) -> dict[str, str]:
         """What `clusters.choice.cluster_at` makes the same of. Airflow keeps it: it contains no secrets."""

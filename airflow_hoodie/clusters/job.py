@@ -1,4 +1,5 @@
-"""The job of a task on a cluster, in deploy mode cluster, while the task waits in the triggerer.
+"""The job of a task on a cluster, in deploy mode cluster, while the task waits in the triggerer; and that of
+the local engine in a process that outlives the task (WorkerJob), which is watched by its table.
 
 The driver's output is on the cluster, so what a job did, or why it failed, is read from its table: from the
 report that the job leaves there under its tag (hoodie.timeline.job_reports), else, of a job with a token that
@@ -19,7 +20,8 @@ from typing import Any, NoReturn
 from airflow_hoodie import stats
 from airflow_hoodie.arguments import default_deferrable, is_template
 from airflow_hoodie.clusters import ClusterManager, State
-from airflow_hoodie.clusters.choice import MASTERS, has_cluster
+from airflow_hoodie.clusters.choice import MASTERS, cluster_at, has_cluster
+from airflow_hoodie.clusters.worker import WorkerJobs, is_on_worker, readable
 from airflow_hoodie.compat.spark_provider import add_lineage, hook_arguments
 from airflow_hoodie.engines import LOCAL
 from airflow_hoodie.exceptions import (
@@ -37,7 +39,7 @@ from airflow_hoodie.job_results import JobResult, check_table
 from airflow_hoodie.publication import Publication, RunningOperator
 from airflow_hoodie.runs import commit_of
 from airflow_hoodie.secrets import any_secret
-from airflow_hoodie.triggers.application import LOST, TIMED_OUT, ApplicationTrigger
+from airflow_hoodie.triggers.application import EVENT_FIELDS, LOST, TIMED_OUT, ApplicationTrigger
 from hoodie.errors import HoodieError
 from hoodie.storage import normalize
 from hoodie.timeline.job_reports import JobReport
@@ -111,12 +113,13 @@ class ClusterJob:
     def _defer(self, application: str) -> NoReturn:
         operator, note = self._operator, self._noted()
         self._bind()
-        self._publication.application(application)
-        self._show_ui(application)
+        if self._cluster.ON_SPARK:
+            self._publication.application(application)
+            self._show_ui(application)
         if operator.killed:  # Airflow may refuse the deferral of such a task, and no trigger would watch
             self.abandon()
             raise HoodieJobKilledError(f"the task was killed before it waited for {application}")
-        self._log.info("%s is on the cluster; the task waits for its end in the triggerer", application)
+        self._log.info("%s runs; the task waits for its end in the triggerer", application)
         operator.defer(
             trigger=ApplicationTrigger(
                 cluster=self._cluster.place(),
@@ -160,6 +163,7 @@ class ClusterJob:
         """
         if self._note is None:
             return None
+        self._show_output(self._note.tag)
         self._tried(self._forget)
         self._operator.handover.unshare(self._note.tag)
         if self._operator.token or self._note.taken:
@@ -176,7 +180,6 @@ class ClusterJob:
     def _submit(self, request: Mapping[str, Any]) -> str:
         """The new application, which the cluster has accepted."""
         operator, cluster, before = self._operator, self._cluster, self._commit()
-        add_lineage(operator, self._context)
         tag = _TAG + secrets.token_hex(16)
         note = self._note = _Note(
             tag=tag,
@@ -185,17 +188,13 @@ class ClusterJob:
         )
         note.put(self._context)
         operator.submitted = {**operator.handover.shared(dict(request), tag), "result_tag": tag}
-        given = operator.conf or {}
-        operator.conf = {**given, **cluster.conf(tag, given)}
-        if note.kept:
-            operator.conf |= cluster.request_conf(tag)
-        hook = operator.make_hook(detached=True, request_path=cluster.KEPT_REQUEST if note.kept else None)
+        start = self._starter(note)
         cluster.find(tag)  # who may not ask learns it before a job runs that can't be watched
         self._unwatched = True
         try:
             if note.kept:
                 cluster.keep(tag, json.dumps(operator.submitted))
-            hook.submit(operator.application)
+            start()
         except HoodieException:
             self.abandon()  # spark-submit may have handed it over before it failed or was killed
             raise
@@ -207,6 +206,21 @@ class ClusterJob:
                 f"{tag}; does its address in the Spark connection name the same cluster?"
             )
         return found
+
+    def _starter(self, note: _Note) -> Callable[[], None]:
+        """What starts the job of operator.submitted, and returns once the cluster has it."""
+        operator, cluster, tag = self._operator, self._cluster, note.tag
+        add_lineage(operator, self._context)
+        given = operator.conf or {}
+        operator.conf = {**given, **cluster.conf(tag, given)}
+        if note.kept:
+            operator.conf |= cluster.request_conf(tag)
+        hook = operator.make_hook(detached=True, request_path=cluster.KEPT_REQUEST if note.kept else None)
+
+        def start() -> None:
+            hook.submit(operator.application)
+
+        return start
 
     def abandon(self) -> None:
         """End an application that was submitted and that no trigger watches yet."""
@@ -228,7 +242,9 @@ class ClusterJob:
         """
         application, state, said = (str(event[name]) for name in ("application", "state", "said"))
         if state != LOST:
-            self._show_ui(application)
+            if self._cluster.ON_SPARK:
+                self._show_ui(application)
+            self._show_output(application)
             if self._note is not None:
                 self._tried(self._forget)
         tag = str(event.get("tag") or "")  # triggers of earlier releases have none
@@ -250,6 +266,9 @@ class ClusterJob:
         if state != State.SUCCEEDED.value:
             self._log.warning("%s: %s, after its work was done; the result stays", application, state)
         return result
+
+    def _show_output(self, tag: str) -> None:
+        """What the task's log is to have of the job's output; that of an application is on its cluster."""
 
     def drop_report(self) -> None:
         """Deletes the report; where the worker may not do that, no try takes it again."""
@@ -317,20 +336,90 @@ class ClusterJob:
             self._log.warning("What was kept for the job may stay for longer: %s", error.message)
 
 
+class WorkerJob(ClusterJob):
+    """The detached job of a running operator, in a process of the hook on this worker."""
+
+    def __init__(self, operator: RunningOperator, publication: Publication, hook: Any = None) -> None:
+        super().__init__(operator, WorkerJobs.of(operator), publication)
+        self._hook = hook
+
+    def _starter(self, note: _Note) -> Callable[[], None]:
+        operator, cluster = self._operator, self._cluster
+        request = {**(operator.submitted or {}), "detached": operator.kill_grace_seconds}
+
+        def start() -> None:
+            self._hook.detach(request, lambda: cluster.find(note.tag) is not None)
+
+        return start
+
+    def _show_output(self, tag: str) -> None:
+        try:
+            sign = WorkerJobs.of(self._operator).sign(tag)
+        except HoodieException as error:
+            self._log.warning("The output of the job can't be read: %s", error.message)
+            return
+        for line in () if sign is None else readable(sign.log):
+            self._log.info("%s", line)
+
+    def _forget(self) -> None:
+        self._cluster.forget(self._noted().tag)
+
+
+def after_event(operator: Any, publication: Publication, event: Mapping[str, Any] | None) -> ClusterJob:
+    """The job whose end the trigger's event tells. Raises HoodieException for what is no such event."""
+    if event is None or not set(event) >= EVENT_FIELDS:
+        raise HoodieException(
+            f"the trigger ended with {event!r}, which names no application; clear the task: it finds an "
+            "application that runs, and what an ended one left"
+        )
+    if is_on_worker(event["cluster"]):
+        return WorkerJob(operator, publication)
+    return ClusterJob(operator, cluster_at(event["cluster"]), publication)
+
+
 def check_deferrable(operator: Any) -> None:
     """Raises HoodieConfigurationError for arguments that can't be."""
+    if operator.detached:
+        check_detached(operator)
+        return
     never = never_on_a_cluster(operator)
     if operator.deferrable and not never and (wrong := not_deferrable(operator)):
         raise HoodieConfigurationError(f"deferrable=True {wrong}, or leave deferrable out")
     if not (operator.cancel_on_kill or (operator.deferrable and not never)):
         raise HoodieConfigurationError(
             "cancel_on_kill=False leaves an application on a cluster running; another job ends with its "
-            "task, so use deferrable=True with deploy mode 'cluster', or leave cancel_on_kill out"
+            "task, so use deferrable=True with deploy mode 'cluster', or detached=True with engine='local', "
+            "or leave cancel_on_kill out"
+        )
+
+
+def check_detached(operator: Any) -> None:
+    """Raises HoodieConfigurationError for arguments of an operator with detached=True that can't be."""
+    engine = operator.engine
+    known = not (isinstance(engine, str) and is_template(engine))
+    if known and engine != LOCAL:
+        raise HoodieConfigurationError(
+            f"detached=True is for jobs in a process on the worker, not for engine={engine!r}; use "
+            "engine='local', or deferrable=True with a cluster in deploy mode 'cluster'"
+        )
+    if operator.deferrable is False:
+        raise HoodieConfigurationError(
+            "the task of a detached job waits in the triggerer, so deferrable=False can't be with "
+            "detached=True; leave one of them out"
+        )
+    if operator.needs_token and not (operator.exactly_once or operator.token):
+        raise HoodieConfigurationError(
+            "detached=True runs a job that a retry on another machine may start again, and it would write "
+            "twice; use exactly_once=True"
         )
 
 
 def may_detach(operator: Any) -> bool:
-    """By `deferrable`, else by Airflow's setting, where nothing that is known is against it."""
+    """By `deferrable`, else by Airflow's setting, where nothing that is known is against it. Raises
+    HoodieConfigurationError for a detached job: this one is Spark's.
+    """
+    if operator.detached:
+        check_detached(operator)
     wanted = default_deferrable() if operator.deferrable is None else operator.deferrable
     return bool(wanted) and not (never_on_a_cluster(operator) or not_deferrable(operator))
 

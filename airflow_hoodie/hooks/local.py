@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import IO, Any
 
 from airflow.sdk import BaseHook
 
@@ -32,6 +33,9 @@ from hoodie.config.functions import folder_of, is_function_name
 from hoodie.errors import HoodieError
 
 _TAIL_LINES = 30
+_POLL_S = 0.1
+#: processes that outlive their task; kept, as Python warns of those that are forgotten
+_DETACHED: list[subprocess.Popen[str]] = []
 #: private memory that is written to: heaps and stacks, not code and not mapped files
 _LIMITED = (
     "import resource as r; h = r.getrlimit(r.RLIMIT_DATA)[1]; "
@@ -80,6 +84,56 @@ class HoodieLocalHook(BaseHook):
         """The job's result. Raises the exception of the job's own error, HoodieJobError, or
         HoodieConfigurationError where the worker lacks a package. Afterwards no process of it is alive.
         """
+        with tempfile.TemporaryFile() as stdin:  # it has no name, so no other process opens it
+            self._process = process = self._started(request, stdin, subprocess.PIPE)
+        try:
+            self._guard = process_group.Guard(process.pid, self._grace_s)
+            if self._killed:
+                self._guard.kill()
+            assert process.stdout is not None
+            with process.stdout as lines:
+                for line in lines:
+                    self._print(line.rstrip("\n"))
+            code = process.wait()
+        finally:
+            process_group.terminate(process.pid, self._grace_s)
+            process.wait()
+            if self._guard is not None:
+                self._guard.release()
+        return self._outcome(code)
+
+    def detach(self, request: Mapping[str, Any], begun: Callable[[], bool]) -> None:
+        """Start the job in a process that outlives this one. Returns once `begun` says that the job can be
+        found; raises as `run` where it has ended before.
+        """
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as printed:
+            self._process = process = self._started(request, stdin, printed)
+            _DETACHED.append(process)
+            try:
+                while not begun():
+                    if (code := process.poll()) is not None:
+                        printed.seek(0)
+                        for line in printed.read().decode(errors="replace").splitlines():
+                            self._print(line)
+                        self._outcome(code)
+                        return
+                    if self._killed:
+                        raise HoodieJobKilledError("the task was killed before it waited for its job")
+                    time.sleep(_POLL_S)
+            except BaseException:
+                process_group.send_term(process.pid)
+                raise
+
+    def on_kill(self) -> None:
+        """End the job with all its processes; returns at once, as HoodieSparkSubmitHook.on_kill."""
+        self._killed = True
+        if self._guard is not None:
+            self._guard.kill()
+        elif self._process is not None:
+            process_group.send_term(self._process.pid)
+
+    def _started(self, request: Mapping[str, Any], stdin: IO[bytes], out: Any) -> subprocess.Popen[str]:
+        """The process of a job, which prints to `out`. `stdin`: an empty file, which gets the request."""
         asked = (request.get("options") or {}, request.get("transform"), request.get("sql"))
         if missing := missing_packages(*asked):
             raise HoodieConfigurationError(
@@ -93,46 +147,25 @@ class HoodieLocalHook(BaseHook):
             raise HoodieJobKilledError("the task was killed before its job started")
         text, self._output.nonce = with_nonce(request)
         self._output.mask = hide(request, self._env_vars)
-        with tempfile.TemporaryFile() as stdin:  # it has no name, so no other process opens it
-            stdin.write(text)
-            stdin.seek(0)
-            self._process = process = subprocess.Popen(
-                command,
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                env=self._environment(),
-                start_new_session=True,
-            )
-        try:
-            self._guard = process_group.Guard(process.pid, self._grace_s)
-            if self._killed:
-                self._guard.kill()
-            assert process.stdout is not None
-            with process.stdout as lines:
-                for line in lines:
-                    line = line.rstrip("\n")
-                    if not self._output.take(line):
-                        line = self._output.other(line)
-                        self._tail.append(line)
-                        self.log.info("%s", line)
-            code = process.wait()
-        finally:
-            process_group.terminate(process.pid, self._grace_s)
-            process.wait()
-            if self._guard is not None:
-                self._guard.release()
-        return self._outcome(code)
+        stdin.write(text)
+        stdin.seek(0)
+        return subprocess.Popen(
+            command,
+            stdin=stdin,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=self._environment(),
+            start_new_session=True,
+        )
 
-    def on_kill(self) -> None:
-        """End the job with all its processes; returns at once, as HoodieSparkSubmitHook.on_kill."""
-        self._killed = True
-        if self._guard is not None:
-            self._guard.kill()
-        elif self._process is not None:
-            process_group.send_term(self._process.pid)
+    def _print(self, line: str) -> None:
+        """A line of the job, to the log."""
+        if not self._output.take(line):
+            line = self._output.other(line)
+            self._tail.append(line)
+            self.log.info("%s", line)
 
     def _command(self) -> list[str]:
         try:

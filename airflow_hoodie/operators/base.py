@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_hoodie import stats
 from airflow_hoodie.arguments import is_later, is_template, option_texts, task_options
-from airflow_hoodie.clusters.choice import cluster_at
-from airflow_hoodie.clusters.job import ClusterJob, check_deferrable, cluster_of, may_detach
+from airflow_hoodie.clusters import job as jobs
 from airflow_hoodie.compat.spark_provider import (
     SparkSubmitOperator,
     add_lineage,
@@ -35,7 +34,7 @@ from airflow_hoodie.engines import (
     size_of,
     task_memory,
 )
-from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException, HoodieJobError, from_error
+from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError, from_error
 from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
@@ -46,7 +45,6 @@ from airflow_hoodie.runs import run_metadata, task_token, wait_option
 from airflow_hoodie.secrets import hide
 from airflow_hoodie.subclasses import check_templates
 from airflow_hoodie.table import HoodieTable
-from airflow_hoodie.triggers.application import EVENT_FIELDS
 from airflow_hoodie.turns import TableTurn, resumed
 from hoodie.bundle import bundle_zip, job_script
 from hoodie.concurrency.queue import Rank
@@ -103,9 +101,10 @@ class HoodieJobOperator(SparkSubmitOperator):
         Default: Airflow's setting `[operators] default_deferrable`, where that works.
     :param poll_interval: seconds between the triggerer's looks at a deferred job, or at the table: there 5 at
         most. Default: 30.
-    :param cancel_on_kill: killing or clearing a task that waits in the triggerer kills its application. With
-        False, which needs `deferrable=True`, it runs on: the next try of the task waits for its end.
-        `execution_timeout` kills it in either case.
+    :param cancel_on_kill: killing or clearing a task that waits in the triggerer kills its job. False, with
+        `deferrable=True` or `detached=True`, lets it run: the next try waits for its end, or its time-out.
+    :param detached: with `engine="local"`, run the job in a process that outlives the task's, and wait for
+        its end in the triggerer, without a worker slot. A retry waits for the same process.
     """
 
     #: script in hoodie/jobs
@@ -130,6 +129,7 @@ class HoodieJobOperator(SparkSubmitOperator):
     deferrable: bool | None = None
     poll_interval: float = 30.0
     cancel_on_kill: bool = True
+    detached: bool = False
     #: the job's result, once there is one, and the address of its Spark UI or of what is left of that
     result: dict[str, Any] | None = None
     spark_ui: str | None = None
@@ -137,7 +137,7 @@ class HoodieJobOperator(SparkSubmitOperator):
     killed: bool = False
     #: what it ends: the hook that was made last, those before have ended
     _last_hook: HoodieLocalHook | HoodieSparkSubmitHook | None = None
-    _cluster_job: ClusterJob | None = None
+    _cluster_job: jobs.ClusterJob | None = None
     _publication: Publication | None = None
     _turn: TableTurn
     #: of the trigger, where the task has waited for its turn
@@ -187,6 +187,7 @@ class HoodieJobOperator(SparkSubmitOperator):
         deferrable: bool | None = None,
         poll_interval: float | None = None,
         cancel_on_kill: bool = True,
+        detached: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(conn_id=spark_conn_id or DEFAULT_SPARK_CONN, name=name, **kwargs)
@@ -218,7 +219,9 @@ class HoodieJobOperator(SparkSubmitOperator):
             self.deferrable = deferrable
         if not cancel_on_kill:
             self.cancel_on_kill = False
-        check_deferrable(self)
+        if detached:
+            self.detached = True
+        jobs.check_deferrable(self)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -340,9 +343,12 @@ class HoodieJobOperator(SparkSubmitOperator):
         self._killable(hook)
         try:
             request = self._checked_request(context, LOCAL)
-            self._turn.take(request)
             if memory := self._memory():
                 request["options"] = {**task_memory(memory), **request["options"]}
+            if self.detached:
+                self._cluster_job = jobs.WorkerJob(self, publication, hook)
+                return self._cluster_job.run(request)
+            self._turn.take(request)
             return hook.run(request)
         except HoodieJobError as error:
             if self.engine != AUTO or self.killed or not lacked_memory(error):
@@ -365,8 +371,8 @@ class HoodieJobOperator(SparkSubmitOperator):
         if not self.properties_file:
             self.conf = {**QUIET_SPARK, **(self.conf or {})}
         try:
-            if self.may_defer() and (cluster := cluster_of(self.make_hook(detached=True))):
-                self._cluster_job = ClusterJob(self, cluster, publication)
+            if self.may_defer() and (cluster := jobs.cluster_of(self.make_hook(detached=True))):
+                self._cluster_job = jobs.ClusterJob(self, cluster, publication)
                 return self._cluster_job.run(self.submitted)
             self._turn.take(self.submitted)
             add_lineage(self, context)
@@ -421,26 +427,20 @@ class HoodieJobOperator(SparkSubmitOperator):
 
     def may_defer(self) -> bool:
         """By the argument, else by Airflow's setting, where nothing that is known here is against it."""
-        return may_detach(self)
+        return jobs.may_detach(self)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """After the trigger's event: the result as of `execute`, or the exception, by the job's report.
 
-        The event's `tag` is the application's, its `before` the instant of the commit that the token had when
-        the job was submitted, "" for none.
+        The event's `before` is the instant of the token's commit when the job was submitted, "" for none.
         """
-        if event is None or not set(event) >= EVENT_FIELDS:
-            raise HoodieException(
-                f"the trigger ended with {event!r}, which names no application; clear the task: it finds an "
-                "application that runs, and what an ended one left"
-            )
         self.resolve()
         self.take_token(context)
         publication = self._publication = Publication(self, context)
-        job = self._cluster_job = ClusterJob(self, cluster_at(event["cluster"]), publication)
+        job = self._cluster_job = jobs.after_event(self, publication, event)
         try:
             with publication.counting_conflicts():
-                result = job.result(event)
+                result = job.result(event or {})
             return self._published(context, publication, result)
         finally:
             job.drop_report()

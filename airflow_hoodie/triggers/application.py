@@ -10,7 +10,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_hoodie.clusters import State, Status
-from airflow_hoodie.clusters.choice import cluster_at
+from airflow_hoodie.clusters.worker import manager_at
 from airflow_hoodie.exceptions import HoodieException, HoodieJobError
 from airflow_hoodie.polling import MAX_FAILURES, pause
 
@@ -94,13 +94,14 @@ class ApplicationTrigger(BaseTrigger):
     async def _kill(self) -> None:
         """Kill the application; a failure is logged."""
         try:
-            await asyncio.to_thread(cluster_at(self.cluster).kill, self.application_id)
+            cluster = await manager_at(self.cluster)
+            await asyncio.to_thread(cluster.kill, self.application_id)
         except HoodieException as error:
             self.log.error("%s may be running still: %s", self.application_id, error.message)
 
     async def _ended(self) -> Status | None:
         """Of the application once it has ended; None where the task's time is over first."""
-        cluster, failures, last = cluster_at(self.cluster), 0, Status(State.UNKNOWN)
+        cluster, failures, last = await manager_at(self.cluster), 0, Status(State.UNKNOWN)
         while True:
             try:
                 found = await asyncio.to_thread(cluster.status, self.application_id)

@@ -450,7 +450,7 @@ def test_a_job_on_the_worker_is_not_submitted_to_a_cluster(
     monkeypatch.setenv("AIRFLOW__OPERATORS__DEFAULT_DEFERRABLE", "True")
     operator = task.operator(**arguments, exactly_once=False, deferrable=deferrable)
     assert not operator.may_defer()
-    with pytest.raises(HoodieConfigurationError, match="with deploy mode 'cluster', or leave cancel_on_kill"):
+    with pytest.raises(HoodieConfigurationError, match="with deploy mode 'cluster', or detached=True"):
         task.operator(**arguments, deferrable=deferrable, cancel_on_kill=False)
 
 

@@ -22,6 +22,7 @@ OTHER_VERSIONS = (HOODIE / "format", HOODIE / "codec")
 FILE_TIMES = (
     TIMELINE / "active.py",
     TIMELINE / "job_reports.py",
+    TIMELINE / "running_jobs.py",
     TIMELINE / "staged_rows.py",
     HOODIE / "storage",
     HOODIE / "table/heartbeat.py",

@@ -32,7 +32,9 @@ Jobs whose engine is local, and those that distribute no work, need no Spark: th
 Any request may have a "nonce": a text that each HOODIE_* line carries, as in `HOODIE_RESULT:nonce {json}`.
 The hooks make one up for each job, and take no other line for the job's. And it may have a "result_tag", by
 which the result or the error is kept in the table (hoodie.timeline.job_reports), for a task that does not see
-the lines. A job that finds a result of its tag has nothing to do: a cluster started it twice.
+the lines. A job that finds a result of its tag has nothing to do: a cluster started it twice. With
+"detached", the seconds that it may clean up when it is to end, it gives life signs there besides
+(hoodie.timeline.running_jobs).
 
 Lines on stdout, each `MARKER {json}`, without the request's secrets (hoodie.mask):
     HOODIE_PROGRESS {"step", "text"}     any number; that of Spark's application has its "application_id" and,
@@ -61,7 +63,7 @@ from hoodie.backend import BACKENDS, Backend
 from hoodie.cli import write
 from hoodie.cli.maintenance import run_text
 from hoodie.errors import ConfigError, HoodieError, JobError
-from hoodie.jobs._output import Output, earlier_result, report_of, request_text
+from hoodie.jobs._output import Output, earlier_result, pulse_of, report_of, request_text
 from hoodie.progress import ProgressCallback
 from hoodie.services.registry import Service, public
 from hoodie.signals import terminated_by_signal
@@ -70,6 +72,7 @@ from hoodie.source.fingerprint import partition_source, statement_source, token_
 from hoodie.source.target import target_schema
 from hoodie.statements.words import is_call, is_statement
 from hoodie.text import visible_in
+from hoodie.timeline.running_jobs import KILLED, SUCCEEDED
 from hoodie.write.operation import Operation
 
 #: what Python says where there is no memory for a stack
@@ -91,9 +94,13 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
             out.mask.learn(read)
             out.nonce = _nonce(read)
             out.kept = report_of(read)
+            if (pulse := pulse_of(read, out.kept, out.mask)) is not None:
+                pulse.start()
+                out.pulse = pulse
             request = parse_request(read, operation or str(read.get("operation") or ""))
             if out.kept is not None and (done := earlier_result(out.kept)) is not None:
                 out.emit("RESULT", done)
+                out.end(SUCCEEDED)
                 return 0
             with _chosen(request).started() as backend:
                 tell_application(backend, out)
@@ -101,6 +108,9 @@ def main(operation: str, arguments: Sequence[str] | None = None) -> int:
         except HoodieError as error:
             out.error(error.to_dict())
             return 1
+        except SystemExit:
+            out.end(KILLED)
+            raise
         except Exception as error:  # noqa: BLE001  whatever it is, the caller reads it from the last line
             if isinstance(error, MemoryError) or _NO_THREAD in str(error):
                 out.error(_out_of_memory(error, read).to_dict())

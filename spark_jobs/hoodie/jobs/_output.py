@@ -14,6 +14,7 @@ from typing import Any
 from hoodie.errors import ConfigError, HoodieError
 from hoodie.mask import Mask
 from hoodie.timeline.job_reports import JobReport, StoredReport, checked_tag
+from hoodie.timeline.running_jobs import FAILED, SUCCEEDED, Pulse, RunningJob
 
 #: free texts of a result; its other fields are names and numbers, which stay as they are
 _TEXTS = ("warnings", "reason", "comments", "error", "summary")
@@ -26,6 +27,20 @@ def report_of(request: dict[str, Any]) -> StoredReport | None:
     if tag is None or not isinstance(table, str) or not isinstance(options, dict):
         return None
     return StoredReport(path=table, options=options, tag=checked_tag(tag))
+
+
+def pulse_of(request: dict[str, Any], kept: StoredReport | None, mask: Mask) -> Pulse | None:
+    """Takes out of the request that the job is detached: seconds that it may clean up when it is to end. None
+    where it is not. Raises ConfigError.
+    """
+    grace = request.pop("detached", None)
+    if grace is None:
+        return None
+    if kept is None or not isinstance(grace, (int, float)) or isinstance(grace, bool) or not 0 <= grace < 1e6:
+        raise ConfigError(
+            f"the request's detached is {grace!r}; give the seconds of its clean-up, and a result_tag"
+        )
+    return Pulse(RunningJob(path=kept.path, options=kept.options, tag=kept.tag), mask, grace)
 
 
 def earlier_result(kept: StoredReport) -> dict[str, Any] | None:
@@ -48,11 +63,13 @@ class Output:
     mask: hides the request's secrets.
     kept: where the result or the error is kept besides. That it can't be is said, and is no failure of the
     job: what it did is done.
+    pulse: the life signs of a detached job, whose end comes after that.
     """
 
     nonce: str = ""
     mask: Mask = field(default_factory=Mask)
     kept: StoredReport | None = None
+    pulse: Pulse | None = None
 
     def emit(self, kind: str, value: Mapping[str, Any]) -> None:
         """One line, in one piece: the JVM writes to the same pipe."""
@@ -68,11 +85,17 @@ class Output:
         shown = self._shown(value)
         self.emit("RESULT", shown)
         self._keep(JobReport(result=shown))
+        self.end(SUCCEEDED)
 
     def error(self, value: Mapping[str, Any]) -> None:
         shown = self.mask.value(value)
         self.emit("ERROR", shown)
         self._keep(JobReport(error=shown))
+        self.end(FAILED)
+
+    def end(self, state: str) -> None:
+        if self.pulse is not None:
+            self.pulse.end(state)
 
     def traceback(self, text: str) -> None:
         print(self.mask.text(text), file=sys.stderr, flush=True)
