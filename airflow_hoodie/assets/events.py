@@ -31,8 +31,8 @@ _FIELDS = (
     "partitions",
     *COUNTS,
 )
-#: of ingestions that left out files
-_BAD_FILES = "bad_files"
+#: of ingestions that left out files, and of writes with validators
+_LISTS = ("bad_files", "validations")
 
 
 def commits_in(events: Any) -> list[dict[str, Any]]:
@@ -62,8 +62,7 @@ def commits_in(events: Any) -> list[dict[str, Any]]:
 def result_event(result: Mapping[str, Any]) -> dict[str, Any]:
     """Extra of an operator's asset event, from the job's result."""
     event = {name: result[name] for name in _FIELDS if result.get(name) is not None}
-    if result.get(_BAD_FILES):
-        event[_BAD_FILES] = result[_BAD_FILES]
+    event |= {name: result[name] for name in _LISTS if result.get(name)}
     operation = event.get("operation")
     return event if operation is None else {**event, "operation": _WRITTEN_AS.get(operation, operation)}
 

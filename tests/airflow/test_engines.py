@@ -21,6 +21,7 @@ from airflow.sdk import DAG
 
 import hoodie
 from airflow_hoodie import engines
+from airflow_hoodie.assets.events import result_event
 from airflow_hoodie.exceptions import (
     HoodieConfigurationError,
     HoodieJobError,
@@ -245,6 +246,28 @@ def test_a_quality_gate_needs_duckdb(
         run(UpsertOperator(task_id="w", table=gated, source=path, engine="local"))
     assert choice(UpsertOperator(task_id="w", table=gated, source=path, engine="auto"))[0] == "spark"
     assert choice(UpsertOperator(task_id="w", table=table, source=path, engine="auto"))[0] == "local"
+
+
+def test_outcomes_of_validators_are_in_the_result_and_the_event(
+    table: HoodieTable, tmp_path: Path, jobs_here: None
+) -> None:
+    """And those of one that fails in the task's exception."""
+    asked = "hoodie.precommit.validators"
+    query = "select count(*) from <TABLE_NAME>"
+
+    def write(expected: int) -> dict[str, Any]:
+        options = {asked: "single", f"{asked}.single.value.sql.queries": f"{query}#{expected}"}
+        path = source(tmp_path, "ab", 1)
+        return run(UpsertOperator(task_id="w", table=table, source=path, engine="local", options=options))
+
+    with pytest.raises(HoodieValidationError, match="expected 3, found 2") as caught:
+        write(3)
+    (failed,) = json.loads(str(caught.value.values["validations"]))
+    assert (failed["query"], failed["passed"], failed["found"]) == (query, False, "2")
+    result = write(2)
+    (passed,) = result["validations"]
+    assert (passed["query"], passed["passed"], passed["found"]) == (query, True, "2")
+    assert result_event(result)["validations"] == [passed]
 
 
 # --- exactly once, whatever the engine --------------------------------------------------------------------

@@ -24,6 +24,7 @@ from hoodie.serve.page import Page
 from hoodie.serve.tables import ShownTable
 from hoodie.table.heartbeat import Heartbeat, Work
 from hoodie.timeline.archive.log_archive import LogArchive
+from hoodie.timeline.commit import VALIDATIONS_KEY
 from hoodie.timeline.tokens import RUN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.browser import Browser
@@ -62,7 +63,8 @@ def site(golden_tables: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     written = {name: WrittenTimeline.create(folder, name) for name in names}
     written["long"].fill(1200)
     written["runs"].commit(extra={RUN_KEY: "hourly/upsert/-1/run=r1"})
-    written["runs"].commit(EVIL, extra={"note": EVIL})
+    validation = {"validator": "v", "query": EVIL, "passed": True, "expected": "0", "found": "0"}
+    written["runs"].commit(EVIL, extra={"note": EVIL, VALIDATIONS_KEY: json.dumps([validation])})
     Path(written["torn"].path, ".hoodie", "hoodie.properties").write_text("hoodie.table.name=torn\n")
     tables = {name: table.path for name, table in written.items()}
     for name in ("all_instants", "mor_archived"):
@@ -359,7 +361,9 @@ def test_task_runs_are_links_and_texts_are_texts(browser: Browser, site: Site) -
     browser.press("Tab")
     browser.click(f'.mark[data-key="{site.written["runs"].commits[1]}/commit"]')
     browser.until("document.querySelector('#details h2')")
-    assert browser.text("#details").count(EVIL) == 2
+    assert browser.text("#details").count(EVIL) == 3
+    assert "Validators: 1" in browser.text("#details")
+    assert "airflow.validations" not in browser.text("#details"), "they are a table"
     assert browser.run("document.title") == "Hoodie timeline"
     assert browser.errors == []
 

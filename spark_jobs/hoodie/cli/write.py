@@ -149,6 +149,8 @@ def summary(result: dict[str, Any]) -> str:
     ]
     if result["num_replaced"]:
         lines.append(f"  {plural(result['num_replaced'], 'file group')} replaced")
+    for item in result.get("validations") or ():
+        lines.append(f"  {item['validator']} passed, found {item['found']}: {item['query']}")
     return "\n".join([*lines, *unmatched(result), *remarks(result)])
 
 

@@ -12,7 +12,13 @@ from hoodie.serve.instants import Summaries, show
 from hoodie.serve.tables import ShownTable
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archive.archive import ArchivedEntry
-from hoodie.timeline.commit import SCHEMA_KEY, CommitMetadata, ReplaceCommitMetadata, WriteStat
+from hoodie.timeline.commit import (
+    SCHEMA_KEY,
+    VALIDATIONS_KEY,
+    CommitMetadata,
+    ReplaceCommitMetadata,
+    WriteStat,
+)
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 
 #: partitions and files that are listed; the totals count all
@@ -29,6 +35,8 @@ class Contents:
     partitions: list[dict[str, Any]] = field(default_factory=list)
     files: list[dict[str, Any]] = field(default_factory=list)
     extra_metadata: dict[str, str | None] = field(default_factory=dict)
+    #: outcomes of validators
+    validations: list[dict[str, Any]] = field(default_factory=list)
     schema: str | None = None
     #: nothing of it is done yet
     planned: bool = False
@@ -41,6 +49,7 @@ class Contents:
             "files": self.files[:MAX_LISTED],
             "files_total": len(self.files),
             "extra_metadata": self.extra_metadata,
+            "validations": self.validations[:MAX_LISTED],
             "schema": self.schema,
             "planned": self.planned,
         }
@@ -183,6 +192,9 @@ def _commit(commit: CommitMetadata, planned: bool) -> Contents:
         out.files += [_file(partition, stat) for stat in written]
     extra = dict(commit.extra_metadata)
     out.schema = extra.pop(SCHEMA_KEY, None) or None
+    out.validations = commit.validations
+    if out.validations:
+        del extra[VALIDATIONS_KEY]
     out.extra_metadata = extra
     errors = sum(stat.total_write_errors for stat in commit.write_stats)
     if errors:

@@ -26,6 +26,9 @@ LATEST_SCHEMA_KEY = "latest_schema"
 MISSING_KEY = "hoodie.delete.missing.keys"
 #: that of an insert: how many rows were left out, as the table held their key
 DROPPED_KEY = "hoodie.insert.dropped.duplicates"
+#: outcomes of the validators of a write: JSON, a list of objects as of `validations_of`
+VALIDATIONS_KEY = "airflow.validations"
+_VALIDATION = {"validator": str, "query": str, "passed": bool, "expected": str, "found": str}
 #: operations of services that write rows of the table anew
 REWRITES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 #: operations whose `schema` is not the table's (format.md 3.1)
@@ -182,6 +185,18 @@ def stats_by_partition(records: Iterable[Mapping[str, Any]]) -> dict[str, list[W
     return stats
 
 
+def validations_of(value: Any) -> list[dict[str, Any]]:
+    """Objects of the outcomes of validators: the class, its query, whether it passed, and what was expected
+    and found. Other values are left out, as they come from a file.
+    """
+    return [
+        {name: item[name] for name in _VALIDATION}
+        for item in (value if isinstance(value, list) else ())
+        if isinstance(item, dict)
+        and all(isinstance(item.get(key), kind) for key, kind in _VALIDATION.items())
+    ]
+
+
 @dataclass(frozen=True)
 class CommitMetadata:
     """Content of a completed `commit` or `deltacommit`, and of their inflight files.
@@ -307,6 +322,14 @@ class CommitMetadata:
     def num_dropped(self) -> int:
         """Rows of an insert that were left out, as their key was there; 0 where the commit does not say."""
         return self._count(DROPPED_KEY)
+
+    @property
+    def validations(self) -> list[dict[str, Any]]:
+        """Outcomes of the validators that the write ran; none where the commit does not say."""
+        try:
+            return validations_of(json.loads(self.extra_metadata.get(VALIDATIONS_KEY) or "[]"))
+        except (ValueError, RecursionError):
+            return []
 
     def _count(self, key: str) -> int:
         text = self.extra_metadata.get(key) or ""

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.commit import CommitMetadata, validations_of
 from hoodie.timeline.instant import Instant, is_time
 from hoodie.timeline.time import InstantTime
 
@@ -67,6 +67,7 @@ class TokenCommit:
                 "num_missing": metadata.num_missing,
                 "num_replaced": metadata.num_replaced,
                 "num_dropped": metadata.num_dropped,
+                **({"validations": outcomes} if (outcomes := metadata.validations) else {}),
             },
             instant.completion,
         )
@@ -78,7 +79,9 @@ class TokenCommit:
             found = cls(**{**value, "completion": None})
             texts = (found.token, found.instant, found.action, found.fingerprint, found.operation)
             partitions = found.totals.get("partitions") or []
+            outcomes = found.totals.get("validations") or []
             whole = all(isinstance(text, str) for text in (*texts, *partitions)) and is_time(found.instant)
+            whole = whole and validations_of(outcomes) == outcomes
         except (TypeError, AttributeError):
             whole = False
         if not whole or not isinstance(partitions, list):

@@ -23,7 +23,7 @@ instant, and the next run repeats the work and `prepare`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -45,8 +45,8 @@ from hoodie.write.rollback import unreported_files
 
 #: what hooks do right before an instant is published; raises nothing
 Announce = Callable[[CommitEvent], None]
-#: looks at a commit before it is published, and raises what refuses it
-Validate = Callable[[CommitMetadata], None]
+#: looks at a commit before it is published, and raises what refuses it; returns further extra metadata
+Validate = Callable[[CommitMetadata], Mapping[str, str]]
 
 
 class Commits:
@@ -67,19 +67,23 @@ class Commits:
         self.confirm: Callable[[], None] | None = None
         self._started = time.monotonic()
 
-    def commit(self, attempt: Attempt, metadata: CommitMetadata, validate: Validate | None = None) -> None:
-        """Commit an attempt. Raises Fenced where another process took this one for dead, and CommitUnknown
-        where the storage failed so that it can't be seen whether the commit is there. After any other error
-        nothing is shown once the transaction is left. What fails after the publishing is no error: the next
-        writer sweeps.
+    def commit(
+        self, attempt: Attempt, metadata: CommitMetadata, validate: Validate | None = None
+    ) -> CommitMetadata:
+        """Commit an attempt; returns what was published.
+
+        Raises Fenced where another process took this one for dead, and CommitUnknown where the storage failed
+        so that it can't be seen whether the commit is there. After any other error nothing is shown once the
+        transaction is left. What fails after the publishing is no error: the next writer sweeps.
         """
-        made = Commit(table=self.table, instant=attempt.completed, metadata=metadata)
-        instant = made.instant
+        instant = attempt.completed
         attempt.check_reconcile()
         unreported_files.delete_unreported(self.table, instant.time, unreported_files.paths(metadata))
         if validate is not None:
             attempt.check()
-            validate(metadata)
+            said = validate(metadata)
+            metadata = replace(metadata, extra_metadata={**metadata.extra_metadata, **said})
+        made = Commit(table=self.table, instant=instant, metadata=metadata)
         kind = CommitEvent if attempt.of_service else WriteEvent
         self._announce(self._event(made, metadata.operation_type, kind))
         attempt.prepared = self.participants
@@ -102,6 +106,7 @@ class Commits:
         self._published(made, shared=shared)
         tried(lambda: delete_markers(self.table, instant.time))
         self.events.append(self._event(made, metadata.operation_type, kind))
+        return metadata
 
     def complete(self, instant: Instant, metadata: Metadata, *, beside: bool = False) -> None:
         """Complete an instant whose work is done. `beside`: it runs beside writers, so that one that begins

@@ -181,7 +181,9 @@ class WriteResult(Shown):
     queries take for the commit: the time of its completion, of tables up to version 7 the instant; "" without
     a commit. partitions: those with new files, and those of which files were replaced. num_missing: rows of
     a delete whose key the table does not hold. num_replaced: file groups that went out of sight. num_dropped:
-    rows of an insert that were left out, as the table holds their key.
+    rows of an insert that were left out, as the table holds their key. validations: the outcome of each
+    pre-commit validator: its class `validator`, `query`, whether it `passed`, and the texts of what was
+    `expected` and `found`.
     """
 
     status: str
@@ -207,13 +209,16 @@ class WriteResult(Shown):
     num_dropped: int = 0
     dry_run: bool = False
     planned: list[PlannedPartition] = field(default_factory=list)
+    validations: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         texts_of_times(self)
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON-able; what is for dry runs only is left out of others."""
+        """JSON-able; what is for dry runs only is left out of others, validations of writes without them."""
         whole = asdict(self)
+        if not self.validations:
+            del whole["validations"]
         if not self.dry_run:
             del whole["dry_run"], whole["planned"]
         return whole

@@ -57,6 +57,7 @@ def committed(
         num_missing=metadata.num_missing,
         num_replaced=metadata.num_replaced,
         num_dropped=metadata.num_dropped,
+        validations=metadata.validations,
     )
 
 

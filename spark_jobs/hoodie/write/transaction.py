@@ -375,12 +375,11 @@ class Transaction:
 
         `replaced`: of a replacecommit, the ids of the file groups that it replaces, by partition.
         `validate` is called with the commit before that, when its files are all there and nothing else is
-        under its instant; what it raises withdraws the write.
+        under its instant; what it raises withdraws the write, what it returns goes into its extra metadata.
         """
         assert self._attempt is not None
         metadata = self._metadata(stats, operation, extra, replaced)
-        self._commits.commit(self._attempt, metadata, validate)
-        return metadata
+        return self._commits.commit(self._attempt, metadata, validate)
 
     def _metadata(
         self,

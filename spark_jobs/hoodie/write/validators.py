@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
@@ -17,12 +18,13 @@ from typing import Any
 from hoodie.config.key import Config, Key
 from hoodie.engine import Engine
 from hoodie.errors import ConfigError, ValidationFailed
+from hoodie.mask import masked
 from hoodie.progress import ProgressCallback
 from hoodie.read.partition_snapshot import Ask, QueryError, sql_about, state_view
 from hoodie.read.settings import SPILL_PATH
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
-from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.commit import VALIDATIONS_KEY, CommitMetadata
 from hoodie.timeline.time import InstantTime
 from hoodie.write.plan import WritePlan
 from hoodie.write.settings import EQUALITY, INEQUALITY, SINGLE, VALIDATORS
@@ -32,6 +34,10 @@ TABLE_NAME = "<TABLE_NAME>"
 _BEFORE, _AFTER = "hoodie_state_before", "hoodie_state_after"
 _PACKAGE = "org.apache.hudi.client.validator."
 _SHOWN = 5
+#: of rows before and after the write
+_SAME, _OTHER = "the same rows", "other rows"
+#: characters of a text that a commit keeps
+_KEPT = 1000
 
 
 class Kind(enum.Enum):
@@ -54,8 +60,8 @@ class Validator:
     query: str
     expected: str = ""
 
-    def failure(self, ask: Ask) -> tuple[str, str] | None:
-        """(expected, found) when the write must not be published. Raises QueryError."""
+    def outcome(self, ask: Ask) -> tuple[bool, str, str]:
+        """Whether the write may be published, what was expected, and what was found. Raises QueryError."""
         if self.kind is Kind.SINGLE:
             return self._single(ask)
         before, after = self._of(_BEFORE), self._of(_AFTER)
@@ -64,17 +70,17 @@ class Validator:
             f"UNION ALL (SELECT * FROM {after} AS c EXCEPT ALL SELECT * FROM {before} AS d)) AS differing"
         )
         if (differing == 0) is (self.kind is Kind.EQUALITY):
-            return None
+            same = _SAME if differing == 0 else _OTHER
+            return True, same, same
         rows = _shown(ask(f"SELECT * FROM {before} AS a LIMIT {_SHOWN + 1}"))
         if self.kind is Kind.INEQUALITY:
-            return f"other rows than {rows}", "the same rows"
-        return rows, _shown(ask(f"SELECT * FROM {after} AS a LIMIT {_SHOWN + 1}"))
+            return False, f"other rows than {rows}", _SAME
+        return False, rows, _shown(ask(f"SELECT * FROM {after} AS a LIMIT {_SHOWN + 1}"))
 
-    def _single(self, ask: Ask) -> tuple[str, str] | None:
+    def _single(self, ask: Ask) -> tuple[bool, str, str]:
         [(found,)] = ask(f"SELECT CAST({self._of(_AFTER)} AS STRING)")
-        if found is not None and _same(str(found), self.expected):
-            return None
-        return self.expected, "null" if found is None else str(found)
+        passed = found is not None and _same(str(found), self.expected)
+        return passed, self.expected, "null" if found is None else str(found)
 
     def _of(self, table: str) -> str:
         return f"(\n{self.query.replace(TABLE_NAME, table)}\n)"
@@ -110,7 +116,7 @@ def rehearse(engine: Engine, table: Table, plan: WritePlan) -> None:
     with _asking(engine, table, plan, every, props, ()) as ask:
         for validator in every:
             try:
-                validator.failure(ask)
+                validator.outcome(ask)
             except QueryError as error:
                 raise ConfigError(
                     f"{validator.kind.key.name}: {validator.query!r} can't be evaluated: {error}; correct "
@@ -122,30 +128,27 @@ def rehearse(engine: Engine, table: Table, plan: WritePlan) -> None:
 
 def gate(
     engine: Engine, table: Table, plan: WritePlan, instant: InstantTime, progress: ProgressCallback
-) -> Callable[[CommitMetadata], None] | None:
+) -> Callable[[CommitMetadata], dict[str, str]] | None:
     """What Transaction.commit calls before it publishes; None without validators.
 
-    It raises ValidationFailed that names the first query that failed, with what was expected and found.
+    It returns the extra metadata with the outcome of each query. It raises ValidationFailed that names the
+    queries that failed, with what was expected and found; its value `validations` is the JSON of all.
     """
     every = validators(plan.config)
     if not every:
         return None
 
-    def check(metadata: CommitMetadata) -> None:
+    def check(metadata: CommitMetadata) -> dict[str, str]:
         progress("validate", f"{len(every)} queries about {len(metadata.partitions)} partitions")
         props = table.read_properties()
         partitions = metadata.partitions
         with _asking(engine, table, plan, every, props, partitions, (instant, metadata)) as ask:
-            failures = [failure for validator in every if (failure := _failure(validator, ask))]
-        if failures:
-            first = failures[0]
-            more = f" ({len(failures) - 1} more of {len(every)} failed)" if failures[1:] else ""
-            raise ValidationFailed(
-                f"{first['validator']} failed for {first['query']!r}: expected {first['expected']}, found "
-                f"{first['found']}{more}. The write was withdrawn; correct the rows or the query",
-                **first,
-                failed=len(failures),
-            )
+            found = [_outcome(validator, ask) for validator in every]
+        rows = [{name: _kept(value) for name, value in item.items()} for item in found]
+        said = json.dumps(rows)
+        if failures := [item for item in found if not item["passed"]]:
+            raise _failed(failures, len(every), said)
+        return {VALIDATIONS_KEY: said}
 
     return check
 
@@ -183,19 +186,40 @@ def _asking(
     return sql_about(engine, table.storage, views, plan.config[SPILL_PATH] or "")
 
 
-def _failure(validator: Validator, ask: Ask) -> dict[str, str] | None:
+def _outcome(validator: Validator, ask: Ask) -> dict[str, Any]:
+    """As CommitMetadata.validations has it."""
     try:
-        found = validator.failure(ask)
+        passed, expected, found = validator.outcome(ask)
     except QueryError as error:
-        found = (validator.expected or "an answer", f"an error: {error}")
-    if found is None:
-        return None
+        passed, expected, found = False, validator.expected or "an answer", f"an error: {error}"
     return {
         "validator": validator.kind.value,
         "query": validator.query,
-        "expected": found[0],
-        "found": found[1],
+        "passed": passed,
+        "expected": expected,
+        "found": found,
     }
+
+
+def _kept(value: Any) -> Any:
+    """Every reader of the table sees it."""
+    return masked(value)[:_KEPT] if isinstance(value, str) else value
+
+
+def _failed(failures: Sequence[dict[str, Any]], asked: int, said: str) -> ValidationFailed:
+    named = [
+        f"{item['validator']} failed for {item['query']!r}: expected {item['expected']}, "
+        f"found {item['found']}"
+        for item in failures[:_SHOWN]
+    ]
+    more = f" ({len(failures)} of {asked} failed)" if failures[1:] else ""
+    first = {name: value for name, value in failures[0].items() if name != "passed"}
+    return ValidationFailed(
+        f"{'; '.join(named)}{more}. The write was withdrawn; correct the rows or the query",
+        **first,
+        failed=len(failures),
+        validations=said,
+    )
 
 
 def _kind(name: str) -> Kind:

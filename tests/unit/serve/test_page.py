@@ -18,7 +18,7 @@ from hoodie.serve.page import Page
 from hoodie.storage.local import LocalStorage
 from hoodie.table import heartbeat, properties
 from hoodie.timeline.clock import format_millis, instant_millis
-from hoodie.timeline.commit import CommitMetadata
+from hoodie.timeline.commit import VALIDATIONS_KEY, CommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.time import InstantTime
@@ -399,3 +399,13 @@ def test_a_page_of_a_long_timeline_opens_what_it_shows(
     assert (len(page["instants"]), page["total"]) == (instants.LIMIT, 1200)
     assert [item["instant"] for item in page["instants"]] == table.commits[-instants.LIMIT :]
     assert len(opened) == instants.LIMIT
+
+
+def test_validators_of_a_commit(table: WrittenTimeline, ask: Ask) -> None:
+    row = {"validator": "v", "query": "q", "passed": True, "expected": "0", "found": "0"}
+    table.commit(extra={VALIDATIONS_KEY: json.dumps([row]), "note": "x"})
+    table.commit(extra={VALIDATIONS_KEY: "no rows"})
+    found = ask(f"tables/orders/instants/{table.commits[0]}")
+    assert (found["validations"], found["extra_metadata"]) == ([row], {"note": "x"})
+    found = ask(f"tables/orders/instants/{table.commits[1]}")
+    assert (found["validations"], found["extra_metadata"]) == ([], {VALIDATIONS_KEY: "no rows"})

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hoodie
+from hoodie.cli.write import summary
 from hoodie.errors import ConfigError, ValidationFailed
+from hoodie.mask import MASKED
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.commit import VALIDATIONS_KEY, CommitMetadata
 from hoodie.timeline.tokens import TOKEN_KEY
 from tests.support.faults import die_at
 from tests.support.tiers import full_but
@@ -126,6 +130,86 @@ def test_what_holds_is_committed(tmp_path: Path, kind: str, queries: dict[str, s
     result = write(table, options, ("a", 2, "x"), ("b", 1, "x"))
     assert (result.num_inserts, result.num_updates, result.warnings) == (1, 1, [])
     assert values(table, "id", "ts") == [("a", 2), ("b", 1), ("z", 1)]
+
+
+def test_outcomes_are_rows_of_the_result_and_the_commit(tmp_path: Path) -> None:
+    """Also of the result of a repeated write, and of an archived commit, whose token finds it."""
+    table = tmp_path / "t"
+    secret = f"{COUNT} where id <> 'password=abcdefgh'"
+    options = {
+        **made(table),
+        VALIDATORS: "single,equality,inequality",
+        QUERIES["single"]: f"{secret}#2;select min(ts) from <TABLE_NAME>#1.0",
+        QUERIES["equality"]: "select distinct val from <TABLE_NAME>",
+        QUERIES["inequality"]: "select id from <TABLE_NAME>",
+    }
+    token = {TOKEN_KEY: "dag/task/-1/day"}
+    result = write(table, options, ("a", 2, "x"), ("b", 1, "x"), extra_metadata=token)
+    rows = [
+        {
+            "validator": SINGLE_CLASS.rpartition(".")[2],
+            "query": f"{COUNT} where id <> 'password={MASKED}'",
+            "passed": True,
+            "expected": "2",
+            "found": "2",
+        },
+        {
+            "validator": SINGLE_CLASS.rpartition(".")[2],
+            "query": "select min(ts) from <TABLE_NAME>",
+            "passed": True,
+            "expected": "1.0",
+            "found": "1",
+        },
+        {
+            "validator": "SqlQueryEqualityPreCommitValidator",
+            "query": "select distinct val from <TABLE_NAME>",
+            "passed": True,
+            "expected": "the same rows",
+            "found": "the same rows",
+        },
+        {
+            "validator": "SqlQueryInequalityPreCommitValidator",
+            "query": "select id from <TABLE_NAME>",
+            "passed": True,
+            "expected": "other rows",
+            "found": "other rows",
+        },
+    ]
+    assert result.validations == result.to_dict()["validations"] == rows
+    assert f"SqlQuerySingleResultPreCommitValidator passed, found 1: {rows[1]['query']}" in summary(
+        result.to_dict()
+    )
+    again = write(table, options, ("a", 2, "x"), ("b", 1, "x"), extra_metadata=token)
+    assert (again.status, again.validations) == ("already_committed", rows)
+    plain_write = write(table, {**PLAIN, PARTITION: "val"}, ("a", 3, "x"))
+    assert "validations" not in plain_write.to_dict()
+
+
+def test_a_failure_names_every_query_and_has_all_outcomes(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    options = {
+        **made(table),
+        **asking("single", f"{COUNT}#7", f"{COUNT}#2", "select min(ts) from <TABLE_NAME>#9"),
+    }
+    with pytest.raises(
+        ValidationFailed, match=r"expected 7, found 2; .*expected 9, found 1 \(2 of 3"
+    ) as caught:
+        write(table, options, ("a", 2, "x"), ("b", 1, "x"))
+    outcomes = json.loads(str(caught.value.values["validations"]))
+    assert [(item["passed"], item["expected"], item["found"]) for item in outcomes] == [
+        (False, "7", "2"),
+        (True, "2", "2"),
+        (False, "9", "1"),
+    ]
+    assert caught.value.values["failed"] == 2
+
+
+def test_outcomes_of_a_forged_commit_are_left_out(tmp_path: Path) -> None:
+    sound = {"validator": "v", "query": "q", "passed": False, "expected": "1", "found": "2"}
+    for text in ("{", "7", "[" * 100_000, json.dumps([1, {**sound, "found": 2}, {"query": "q"}])):
+        assert CommitMetadata(extra_metadata={VALIDATIONS_KEY: text}).validations == []
+    text = json.dumps([{**sound, "more": 1}])
+    assert CommitMetadata(extra_metadata={VALIDATIONS_KEY: text}).validations == [sound]
 
 
 @KINDS

@@ -12,6 +12,7 @@ export function details(item, closed) {
   if (item.problem) parts.push(element("p.problem", {}, item.problem));
   const planned = item.planned ? " (planned)" : "";
   if (item.partition_rows.length) parts.push(partitions(item, planned));
+  if (item.validations.length) parts.push(validations(item.validations));
   if (item.files.length) parts.push(files(item));
   const extra = Object.entries(item.extra_metadata).filter(([, text]) => text !== "");
   if (extra.length) {
@@ -78,6 +79,11 @@ function partitions(item, planned) {
   const heads = ["partition", ...used.map(([, head]) => head)];
   const places = used.map((_, place) => place + 1);
   return table(`Partitions${planned}`, item.partitions_total, heads, rows, places);
+}
+
+function validations(found) {
+  const rows = found.map((one) => [one.validator, one.query, one.passed ? "passed" : "failed", one.expected, one.found]);
+  return table("Validators", found.length, ["validator", "query", "", "expected", "found"], rows, []);
 }
 
 function files(item) {
