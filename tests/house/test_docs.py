@@ -56,3 +56,15 @@ def test_commands_are_those_that_there_are(page: Path) -> None:
 def test_every_page_is_linked_from_the_readme() -> None:
     linked = set(re.findall(r"\]\(([^)#\s]+\.md)\)", (ROOT / "README.md").read_text()))
     assert {str(page.relative_to(ROOT)) for page in PAGES} - {"README.md"} == linked
+
+
+def test_platforms_name_their_tests_and_what_was_not_run() -> None:
+    page = ROOT / "docs" / "platforms.md"
+    _, *sections = re.split(r"^## ", page.read_text(), flags=re.MULTILINE)
+    linked = re.findall(r"^\| \[.*\]\(#([\w-]+)\)", page.read_text(), re.MULTILINE)
+    assert linked == [section.partition("\n")[0].lower().replace(" ", "-") for section in sections]
+    for section in sections:
+        assert "| not run |" in section
+    named = re.findall(r"`(tests/[\w/]+\.py)`", page.read_text())
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []
