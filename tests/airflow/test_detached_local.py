@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,35 @@ def test_a_table_that_is_not_there_yet(task: Task, tmp_path: Path) -> None:
     task.table = HoodieTable(name="new", path=str(tmp_path / "new"), record_keys="id")
     assert task.done()["status"] == "committed"
     assert task.ids() == ["b"]
+
+
+SOURCE = """
+    from datetime import datetime, timezone
+    from airflow.sdk import DAG
+    from airflow_hoodie import CleanOperator, HoodieTable, UpsertOperator
+
+    ORDERS = HoodieTable(name="orders", path={path!r}, record_keys="id")
+    default = dict(engine="local", detached=True, poll_interval=0.1)
+    with DAG("detached", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=timezone.utc)) as dag:
+        write = UpsertOperator(task_id="write", table=ORDERS, source={source!r}, **default)
+        write >> CleanOperator(task_id="clean", table=ORDERS, detached=True, poll_interval=0.1)
+"""
+
+
+@pytest.mark.full
+def test_a_dag_of_detached_jobs(task: Task, load_dag: Callable[[str], Any]) -> None:
+    """Airflow's task runner and trigger; a cleared run finds its commit."""
+    dag = load_dag(SOURCE.format(path=task.table.path, source=task.source))
+    day = datetime(2026, 1, 2, tzinfo=timezone.utc)
+    for status in ("committed", "already_committed"):
+        done = dag.test(logical_date=day)
+        states = {ti.task_id: str(ti.state) for ti in done.get_task_instances()}
+        assert states == {"write": "success", "clean": "success"}
+        pulled = done.get_task_instances()[0].xcom_pull(task_ids="write")
+        assert pulled["status"] == status
+    assert task.ids() == ["a", "b"]
+    assert task.commits() == 2
+    assert task.left() == []
 
 
 # --- deaths -----------------------------------------------------------------------------------------------

@@ -67,14 +67,11 @@ class Commits:
         self.confirm: Callable[[], None] | None = None
         self._started = time.monotonic()
 
-    def commit(
-        self, attempt: Attempt, metadata: CommitMetadata, validate: Validate | None = None
-    ) -> CommitMetadata:
-        """Commit an attempt; returns what was published.
-
-        Raises Fenced where another process took this one for dead, and CommitUnknown where the storage failed
-        so that it can't be seen whether the commit is there. After any other error nothing is shown once the
-        transaction is left. What fails after the publishing is no error: the next writer sweeps.
+    def commit(self, attempt: Attempt, metadata: CommitMetadata, validate: Validate | None = None) -> None:
+        """Commit an attempt; the last of `events` has what was published. Raises Fenced where another process
+        took this one for dead, and CommitUnknown where the storage failed so that it can't be seen whether
+        the commit is there. After any other error nothing is shown once the transaction is left. What fails
+        after the publishing is no error: the next writer sweeps.
         """
         instant = attempt.completed
         attempt.check_reconcile()
@@ -106,7 +103,6 @@ class Commits:
         self._published(made, shared=shared)
         tried(lambda: delete_markers(self.table, instant.time))
         self.events.append(self._event(made, metadata.operation_type, kind))
-        return metadata
 
     def complete(self, instant: Instant, metadata: Metadata, *, beside: bool = False) -> None:
         """Complete an instant whose work is done. `beside`: it runs beside writers, so that one that begins

@@ -379,7 +379,10 @@ class Transaction:
         """
         assert self._attempt is not None
         metadata = self._metadata(stats, operation, extra, replaced)
-        return self._commits.commit(self._attempt, metadata, validate)
+        self._commits.commit(self._attempt, metadata, validate)
+        published = self._commits.events[-1].metadata
+        assert isinstance(published, CommitMetadata)
+        return published
 
     def _metadata(
         self,
