@@ -115,12 +115,12 @@ def lose_heartbeat(path: str) -> None:
 
 @dataclass
 class Stop:
-    """Once, where `thread` creates a file whose name ends in `ending`: `act` is called "before" it does, when
+    """Once, where `thread` creates a file whose name has an `ending`: `act` is called "before" it does, when
     it has "checked" that it may, or "after" it did.
     """
 
     thread: str
-    ending: str
+    ending: str | tuple[str, ...]
     act: Callable[[], object]
     when: str = "before"
     reached: bool = False
@@ -162,7 +162,9 @@ class StoppingObjects(Objects):
 
 
 @contextlib.contextmanager
-def stop(thread: str, ending: str, act: Callable[[], object], when: str = "before") -> Iterator[Stop]:
+def stop(
+    thread: str, ending: str | tuple[str, ...], act: Callable[[], object], when: str = "before"
+) -> Iterator[Stop]:
     made = Stop(thread, ending, act, when)
     Stop.waiting.append(made)
     try:

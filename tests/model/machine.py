@@ -22,8 +22,6 @@ from hoodie.services.service_table import ServiceTable
 from hoodie.storage.local import LocalStorage
 from hoodie.table.handle import Table
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.archive.log_archive import LogArchive, read_file
-from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action
 from hoodie.timeline.time import NO_TIME, REQUESTED
 from tests.model.flavor import ODD, Row
@@ -34,6 +32,7 @@ from tests.support.metadata import KEPT as ENABLED
 from tests.support.metadata import disagreements, has_metadata_table, misled
 from tests.support.processes import forked
 from tests.support.readers import read_hudi_rs
+from tests.support.stores import after
 
 STORAGE = LocalStorage()
 #: the metadata table is compacted often
@@ -96,8 +95,9 @@ class Machine:
     #: commits that a rollback or restore, which may have been killed, takes back
     undone: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
-    #: commits and their operations by archive file, which never changes
-    _archived: dict[str, dict[str, str]] = field(default_factory=dict)
+    #: operations of archived commits, and the files that have them, which never change
+    _archived: dict[str, str] = field(default_factory=dict)
+    _archive_files: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.odd:
@@ -278,11 +278,12 @@ class Machine:
             later = chance.choice(versions[place:])
             with self._answered_or_refused(at != newest[-1]):
                 _same(self._read(as_of=at), counted(version.rows), f"as of {at}")
-                rows = self._read(query="incremental", begin=at)
+                rows = self._read(query="incremental", begin=after(self.path, at))
                 _same(rows, _since(at, self.world.rows), f"since {at}")
                 self._count("looks at the past")
             with self._answered_or_refused(later.instant != newest[-1]):
-                rows = self._read(query="incremental", begin=at, end=later.instant)
+                span = {"begin": after(self.path, at), "end": after(self.path, later.instant)}
+                rows = self._read(query="incremental", **span)
                 _same(rows, _since(at, later.rows), f"from {at} to {later.instant}")
 
     @contextlib.contextmanager
@@ -306,23 +307,24 @@ class Machine:
         if not self._exists():
             return set()
         found = {str(instant.time) for instant in Timeline.load(str(self.path)).commits()}
-        for file in LogArchive(STORAGE, Table.open(str(self.path)).archive_folder).files():
-            if file.name not in self._archived:
-                self._archived[file.name] = {
-                    str(entry.instant.time): str(entry.commit.operation_type if entry.commit else None)
-                    for entry in read_file(STORAGE, file.path)
-                    if entry.instant.completed and entry.instant.action in COMMIT_ACTIONS
-                }
-            found |= self._archived[file.name].keys()
-        return found
+        archive = Table.open(str(self.path)).archive
+        names = frozenset(file.name for file in archive.files())
+        if names != self._archive_files:
+            self._archive_files = names
+            self._archived = {
+                str(entry.instant.time): str(entry.commit.operation_type if entry.commit else None)
+                for entry in archive.entries()
+                if entry.instant.completed and entry.instant.action in COMMIT_ACTIONS
+            }
+        return found | self._archived.keys()
 
     def _operation(self, time: str) -> str:
         """A plan that was pending for long may be archived as soon as it is carried out."""
         timeline = Timeline.load(str(self.path))
         for commit in timeline.commits():
             if commit.time == time:
-                return str(CommitMetadata.parse(timeline.read(commit)).operation_type)
-        return next(commits[time] for commits in self._archived.values() if time in commits)
+                return str(timeline.commit(commit).operation_type)
+        return self._archived[time]
 
     def _count(self, what: str, times: int = 1) -> None:
         self.counts[what] = self.counts.get(what, 0) + times

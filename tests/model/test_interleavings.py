@@ -29,6 +29,7 @@ from tests.model.forcing import (
     table,
 )
 from tests.model.protocol import Row
+from tests.support.stores import after
 from tests.support.tiers import crossed_but
 
 Write = Callable[..., Any]
@@ -239,13 +240,13 @@ def test_an_instant_whose_lock_was_lost(path: str, when: str) -> None:
     def sleeps() -> None:
         lose_lock()
         answers["B"] = aside("B", lambda: writes("upsert", "b", p="p1", w="B")(path, how))
-        seen.extend(rows(path, begin=first))
+        seen.extend(rows(path, begin=after(path, first)))
 
     with stop("A", ".commit.requested", sleeps, when) as stopped:
         answers["A"] = aside("A", lambda: writes("upsert", "a", p="p2", w="A")(path, how))
     assert stopped.reached
     assert not lost(answers["B"])
-    seen += rows(path, begin=answers["B"].instant)
+    seen += rows(path, begin=after(path, answers["B"].instant))
     assert sorted(seen) == [row for row in rows(path) if row[1] != "old"], answers
     judge(
         path,

@@ -39,6 +39,8 @@ from tests.support.stores import store_at
 TYPE = "hoodie.datasource.write.table.type"
 LOGGED = {**AT_ONCE, TYPE: MOR, **COMPACT_NOW}
 PLAIN = {**AT_ONCE, TYPE: COW, **CLUSTER_NOW}
+#: the plan of a clustering, in both layouts of the timeline
+CLUSTERING = (".replacecommit.requested", ".clustering.requested")
 
 
 def upsert(path: str, w: str, how: dict[str, str], key: str = "k", **more: Any) -> hoodie.WriteResult:
@@ -241,7 +243,7 @@ def test_a_clustering_plan_whose_lock_was_lost(path: str, when: str) -> None:
         lose_lock()
         answers["W"] = aside("W", lambda: upsert(path, "W", PLAIN))
 
-    with stop("S", ".replacecommit.requested", sleeps, when) as stopped:
+    with stop("S", CLUSTERING, sleeps, when) as stopped:
         answers["S"] = aside("S", lambda: hoodie.cluster_table(path, mode="schedule", options=PLAIN))
     assert stopped.reached
     executed = aside("X", lambda: hoodie.cluster_table(path, mode="execute", options=PLAIN))
@@ -277,7 +279,7 @@ def test_a_late_clustering_plan_inside_a_commit(path: str) -> None:
         w_may_publish.set()
         writers[0].answer()
 
-    with stop("W", ".commit", w_stops), stop("S", ".replacecommit.requested", s_sleeps) as stopped:
+    with stop("W", ".commit", w_stops), stop("S", CLUSTERING, s_sleeps) as stopped:
         aside("S", lambda: hoodie.cluster_table(path, mode="schedule", options=PLAIN))
         assert stopped.reached
         with stop_before(Transaction, "commit", "X", x_stops):

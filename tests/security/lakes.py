@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.security.corpus import ABOUT, Lake
+from tests.support.later_tables import new_tables_of
 from tests.unit.services.clean_support import MANUAL, MOR, written
 
 #: a metadata table is kept
@@ -27,11 +28,13 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 
 
 def make_lake(path: Path, kind: str) -> Path:
+    """Its tables are of version 6, as the files that the cases forge."""
     lake = Lake(path)
     lake.victim.mkdir(parents=True)
     for name in ("a.parquet", "module.py", ".f_1.log.1_0-0-0"):
         (lake.victim / name).write_text("precious")
-    written(path / "other", 1)
-    written(lake.table, 4, KINDS[kind])
+    with new_tables_of(6):
+        written(path / "other", 1)
+        written(lake.table, 4, KINDS[kind])
     (path / ABOUT).write_text(" ".join([kind, *lake.commits()]))
     return path

@@ -13,6 +13,7 @@ from typing import Any
 import hoodie
 from hoodie.timeline.active import Timeline
 from tests.security.corpus import CASES, NEW, Case, Lake, in_commit, link, prop
+from tests.support.later_tables import new_tables_of
 from tests.unit.services.clean_support import written
 
 
@@ -112,10 +113,15 @@ NAMES = {name: f"c{number}" for number, name in enumerate(ALL)}
 
 
 def forge(folder: Path, names: Iterable[str] = ALL) -> tuple[dict[str, Path], set[str]]:
-    """A lake for each case, of one table and of another one; texts that only the other one holds."""
+    """A lake for each case, of one table and of another one; texts that only the other one holds.
+
+    The tables are of version 6, as the files that the cases forge.
+    """
     made = Lake(folder / "lake")
     (made.path / "victim").mkdir(parents=True)
-    written(made.path / "other", 6)
+    with new_tables_of(6):
+        written(made.path / "other", 6)
+        written(made.table, 3)
     for file in (made.path / "other" / ".hoodie").glob("*.commit"):
         content = json.loads(file.read_bytes())
         file.write_text(json.dumps({**content, "extraMetadata": {"mark": CANARY}}))
@@ -126,7 +132,6 @@ def forge(folder: Path, names: Iterable[str] = ALL) -> tuple[dict[str, Path], se
         "hoodie.cleaner.commits.retained": "1",
     }
     assert hoodie.archive_table(str(made.path / "other"), options=options).to_dict()["archived"]
-    written(made.table, 3)
     found = {}
     for name in names:
         lake = Lake(folder / NAMES[name])

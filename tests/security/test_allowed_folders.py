@@ -36,7 +36,8 @@ def table(made: Path, tmp_path: Path) -> Path:
 
 
 def kind(table: Path) -> dict[str, Any]:
-    return dict(MOR if list((table / ".hoodie").glob("*.deltacommit")) else MANUAL)
+    found = hoodie.Table(str(table)).properties["hoodie.table.type"]
+    return dict(MOR if found == "MERGE_ON_READ" else MANUAL)
 
 
 def allowed(table: Path, **more: str) -> dict[str, Any]:

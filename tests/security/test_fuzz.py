@@ -68,6 +68,7 @@ from hoodie.timeline.token_store import TokenStore
 from hoodie.timeline.tokens import TaskRun, TokenCommit
 from tests.security import fuzzing
 from tests.support.handles import table_at
+from tests.support.later_tables import new_tables_of
 from tests.support.processes import forked, share_arenas
 from tests.unit.log.reference import OneFile
 from tests.unit.services.clean_support import MANUAL, MOR, written
@@ -98,14 +99,15 @@ MODELS: dict[str, Any] = {
 
 
 class Seeds:
-    """A table of each type, and the bytes in them that the mutations begin with."""
+    """A table of version 6 of each type, and the bytes in them that the mutations begin with."""
 
     def __init__(self, folder: Path, later: Sequence[Path]) -> None:
         """`later`: tables of versions 8 and 9 that Apache Hudi wrote."""
         self.cow, self.mor = folder / "cow", folder / "mor"
-        written(self.cow, 2, MANUAL)
-        written(self.mor, 3, MOR)
-        written(folder / "parquet", 2, {**MOR, "hoodie.logfile.data.block.format": "parquet"})
+        with new_tables_of(6):
+            written(self.cow, 2, MANUAL)
+            written(self.mor, 3, MOR)
+            written(folder / "parquet", 2, {**MOR, "hoodie.logfile.data.block.format": "parquet"})
         self.place = folder / "fuzzed"
         self.commits = self._all("cow/.hoodie/*.commit", "mor/.hoodie/*.deltacommit", folder=folder)
         self.properties = self._all("*/.hoodie/hoodie.properties", folder=folder)
