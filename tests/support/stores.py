@@ -6,16 +6,27 @@ from pathlib import Path
 
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
+from hoodie.timeline.instant import Instant
+from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
 from hoodie.timeline.store import TimelineStore
+from hoodie.timeline.time import InstantTime
 
 
 def store_at(path: str | Path) -> TimelineStore:
     """Of the layout that the table has."""
     layout: Layout = TWO if Path(path, TWO.folder).is_dir() else ONE
     return TimelineStore(LocalStorage(), str(path), layout)
+
+
+def publish(path: str | Path, instant: Instant, metadata: Metadata) -> None:
+    """The completed file, in the layout that the table has, of an instant that was completed at once."""
+    store = store_at(path)
+    if store.layout.has_completion_time:
+        instant = instant.completed_at(InstantTime(str(int(instant.time) + 1)))
+    store.create(instant, store.content(metadata))
 
 
 def timeline_at(path: str | Path) -> Path:
