@@ -14,7 +14,7 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from hoodie.timeline.time import InstantTime
-from tests.support.stores import store_at
+from tests.support.stores import instant_file, store_at
 from tests.support.tables import small_rows
 from tests.unit.write.support import OPTIONS, Pair
 
@@ -67,11 +67,11 @@ def instants_of(names: Iterable[str]) -> set[str]:
 
 
 def result_of(pair: Pair, instant: str) -> CleanMetadata:
-    return CleanMetadata.from_bytes((pair.path / f".hoodie/{instant}.clean").read_bytes())
+    return CleanMetadata.from_bytes(instant_file(pair.path, instant, "clean").read_bytes())
 
 
 def plan_of(pair: Pair, instant: str) -> CleanPlan:
-    return CleanPlan.from_bytes((pair.path / f".hoodie/{instant}.clean.requested").read_bytes())
+    return CleanPlan.from_bytes(instant_file(pair.path, instant, "clean.requested").read_bytes())
 
 
 def one_region(pair: Pair, region: str, version: int) -> None:

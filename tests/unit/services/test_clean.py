@@ -16,7 +16,7 @@ from hoodie.services.clean.plan import View, make
 from hoodie.services.clean.policy import Examined, Retention
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import format_millis, instant_millis
-from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State, in_order
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.models.clean import ActionInstant
@@ -25,7 +25,7 @@ from tests.support.handles import table_at
 from tests.support.large_table import OPTIONS as LARGE
 from tests.support.large_table import LargeTable
 from tests.support.requests import counted
-from tests.support.stores import store_at
+from tests.support.stores import instant_file, publish, store_at
 from tests.support.tables import small_rows
 from tests.unit.services.clean_support import (
     MANUAL,
@@ -78,6 +78,7 @@ def test_commits_are_kept(table: Pair) -> None:
     assert hoodie.read_table(str(table.path), as_of=times[4]).num_rows == 30
 
 
+@pytest.mark.table_version(6)
 def test_what_is_on_the_timeline_afterwards(table: Pair) -> None:
     times, before = commits(table), files(table)
     instant = keep(table, 2).instant
@@ -251,7 +252,7 @@ def test_a_savepoint_keeps_its_files_until_it_is_deleted(table: Pair) -> None:
     one_region(table, "eu", 7)
     keep(table, 1)
     assert saved <= files(table)
-    (table.path / f".hoodie/{times[1]}.savepoint").unlink()
+    instant_file(table.path, times[1], "savepoint").unlink()
     one_region(table, "eu", 8)
     freed = keep(table, 1)
     assert saved <= set(freed.files[freed.instant]), "in partitions that no commit touched, too"
@@ -291,13 +292,14 @@ def replace_commit(pair: Pair, partition: str) -> str:
     ids = tuple(group["file_id"] for group in groups if group["partition"] == partition)
     last = timeline(pair).last_commit
     assert last is not None
-    extra = CommitMetadata.parse(timeline(pair).read(last)).extra_metadata
+    extra = timeline(pair).commit(last).extra_metadata
     metadata = ReplaceCommitMetadata(
         {}, False, extra, "DELETE_PARTITION", partition_to_replace_file_ids={partition: ids}
     )
     time = f"{int(timeline(pair).last_time or 0) + 1}"
-    for state, data in ((State.REQUESTED, b""), (State.INFLIGHT, b""), (State.COMPLETED, metadata.to_json())):
-        store_at(pair.path).create(Instant(InstantTime(time), Action.REPLACECOMMIT, state), data)
+    for state in (State.REQUESTED, State.INFLIGHT):
+        store_at(pair.path).create(Instant(InstantTime(time), Action.REPLACECOMMIT, state))
+    publish(pair.path, Instant(InstantTime(time), Action.REPLACECOMMIT, State.COMPLETED), metadata)
     gone = [row for row in pair.model.rows() if row["region"] == partition]
     pair.model.upsert([{**row, "_hoodie_is_deleted": True, "ts": 10**9} for row in gone])
     pair.check("replaced")
@@ -362,7 +364,8 @@ def test_a_pending_clustering_keeps_what_it_reads(table: Pair) -> None:
         "HoodieRequestedReplaceMetadata", {"operationType": "CLUSTER", "clusteringPlan": plan}
     )
     time = f"{int(times[4]) + 1}"
-    store_at(table.path).create(Instant(InstantTime(time), Action.REPLACECOMMIT, State.REQUESTED), data)
+    store = store_at(table.path)
+    store.create(Instant(InstantTime(time), store.layout.clustering, State.REQUESTED), data)
     result = clean(
         table, hoodie__cleaner__policy="KEEP_LATEST_FILE_VERSIONS", hoodie__cleaner__fileversions__retained=1
     )

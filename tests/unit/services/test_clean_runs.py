@@ -23,7 +23,7 @@ from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import TOKEN_KEY
 from hoodie.write.transaction import Transaction
 from tests.support.rows import assert_same_rows
-from tests.support.stores import store_at
+from tests.support.stores import instant_file, store_at, timeline_at
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.services.clean_support import (
     MANUAL,
@@ -61,7 +61,7 @@ def test_a_pending_plan_is_finished_first(table: Pair) -> None:
     first = clean(table, "schedule", hoodie__cleaner__commits__retained=4).instant
     some = plan_of(table, first).files["eu"][0].path
     Path(some).unlink()
-    (table.path / f".hoodie/{first}.clean.inflight").write_bytes(plan_of(table, first).to_bytes())
+    (timeline_at(table.path) / f"{first}.clean.inflight").write_bytes(plan_of(table, first).to_bytes())
     table.write(small_rows(range(30), 7))
     result = keep(table, 2)
     assert result.cleaned[0] == first
@@ -96,7 +96,7 @@ def test_a_plan_of_version_1(table: Pair) -> None:
 @pytest.mark.parametrize("left", [0, 40])
 def test_a_plan_that_was_cut_while_it_was_written_is_removed(table: Pair, state: State, left: int) -> None:
     instant = clean(table, "schedule", hoodie__cleaner__commits__retained=2).instant
-    requested = table.path / f".hoodie/{instant}.clean.requested"
+    requested = instant_file(table.path, instant, "clean.requested")
     if state is State.INFLIGHT:
         requested.with_suffix(".inflight").write_bytes(requested.read_bytes()[:left])
     requested.write_bytes(requested.read_bytes()[:left])
@@ -110,14 +110,14 @@ def test_a_plan_that_was_cut_while_it_was_written_is_removed(table: Pair, state:
     assert requested.exists()
     gone = f"clean {instant} had nothing to do and was taken off the timeline"
     assert clean(table, "execute").reason == gone
-    assert not list(table.path.glob(f".hoodie/{instant}.*"))
+    assert not list(timeline_at(table.path).glob(f"{instant}*"))
     assert files(table) == before
     assert keep(table, 2).num_files == 9
 
 
 def test_an_empty_result_of_an_old_crash_makes_the_next_clean_look_everywhere(table: Pair) -> None:
     instant = keep(table, 3).instant
-    (table.path / f".hoodie/{instant}.clean").write_bytes(b"")
+    instant_file(table.path, instant, "clean").write_bytes(b"")
     assert keep(table, 2).num_files == 3
 
 
@@ -262,7 +262,7 @@ def test_writes_clean_by_themselves(tmp_path: Path) -> None:
 
 
 def test_what_fails_after_a_write_is_a_warning(table: Pair) -> None:
-    folder = table.path / ".hoodie"
+    folder = timeline_at(table.path)
     store_at(table.path).create(Instant(InstantTime("20990101000000000"), Action.CLEAN, State.INFLIGHT))
     (folder / "20990101000000000.clean.requested").write_bytes(b"torn")
     warnings = table.write(small_rows(range(30), 7), hoodie__clean__automatic="true").warnings
@@ -275,7 +275,7 @@ def test_what_fails_after_a_write_is_a_warning(table: Pair) -> None:
 def test_what_fails_after_a_write_is_an_error_where_the_settings_say_so(table: Pair) -> None:
     """The rows are committed; the retry of their token finds them and does not fail."""
     store_at(table.path).create(Instant(InstantTime("20990101000000000"), Action.CLEAN, State.INFLIGHT))
-    (table.path / ".hoodie/20990101000000000.clean.requested").write_bytes(b"torn")
+    (timeline_at(table.path) / "20990101000000000.clean.requested").write_bytes(b"torn")
     rows = as_table(small_rows(range(30), 7), SMALL_SCHEMA)
     options = {**table.options, "hoodie.clean.automatic": "true", FAIL.name: "true"}
     token = {TOKEN_KEY: "dag.task.2024-01-01"}

@@ -19,7 +19,7 @@ from hoodie.timeline.models.rollback import InstantInfo, RollbackPlan
 from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import InstantTime
 from tests.support.rows import assert_same_rows
-from tests.support.stores import store_at
+from tests.support.stores import instant_file, store_at, timeline_at
 from tests.support.tables import small_rows
 from tests.support.tiers import full_but
 from tests.unit.services.clean_support import files, instants_of, keep, timeline
@@ -45,7 +45,7 @@ def save(history: History, instant: str | None = None, dry_run: bool = False) ->
 
 
 def kept(history: History, instant: str) -> set[str]:
-    stored = SavepointMetadata.from_bytes((history.path / f".hoodie/{instant}.savepoint").read_bytes())
+    stored = SavepointMetadata.from_bytes(instant_file(history.path, instant, "savepoint").read_bytes())
     assert (stored.user, stored.comments, stored.version) == ("me", "why", 1)
     return {f"{partition}/{name}" for partition, names in stored.files.items() for name in names}
 
@@ -66,7 +66,7 @@ def test_the_newest_commit_by_default(history: History) -> None:
         assert len(found) == 3
     for partition in made.files.values():  # base file first, then logs, newest first
         assert [".log." in name for name in partition] == sorted(".log." in name for name in partition)
-    assert (history.path / f".hoodie/{newest}.savepoint.inflight").stat().st_size == 0
+    assert (timeline_at(history.path) / f"{newest}.savepoint.inflight").stat().st_size == 0
     again = save(history)
     assert (again.status, again.reason) == ("skipped", f"commit {newest} has a savepoint already by me: why")
 
@@ -97,7 +97,7 @@ def test_cleaner_and_archiver_keep_it_until_it_is_deleted(tmp_path: Path) -> Non
     )
     deleted = hoodie.delete_savepoint(str(history.path), InstantTime(first))
     assert (deleted.status, deleted.num_files) == ("deleted", len(saved))
-    assert not list(history.path.glob(".hoodie/*savepoint*"))
+    assert not list(timeline_at(history.path).glob("*savepoint*"))
     history.change(8)
     keep(history, 1)
     assert not saved & files(history)
@@ -182,7 +182,7 @@ def test_who_comes_between_is_seen(history: History, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "_files", rolled_back)
     with pytest.raises(ConflictError, match=f"commit {newest} is being rolled back"):
         save(history)
-    assert not list(history.path.glob(".hoodie/*savepoint*"))
+    assert not list(timeline_at(history.path).glob("*savepoint*"))
 
 
 def test_a_clean_that_comes_between_is_seen(
@@ -199,7 +199,7 @@ def test_a_clean_that_comes_between_is_seen(
     monkeypatch.setattr(module, "_files", cleaned)
     with pytest.raises(TableError, match="the cleaner may have taken files of it"):
         save(history, history.commits()[0])
-    assert not list(history.path.glob(".hoodie/*savepoint*"))
+    assert not list(timeline_at(history.path).glob("*savepoint*"))
 
 
 def test_a_clean_that_is_planned_meanwhile_gives_way(
@@ -232,7 +232,8 @@ def test_deleting_one_leaves_the_metadata_table_of_its_commit(history: History) 
     before = hoodie.read_table(path).num_rows
     hoodie.savepoint_table(path, InstantTime(newest), options=kept)
     assert hoodie.delete_savepoint(path, InstantTime(newest), options=kept).status == "deleted"
-    assert (history.path / f".hoodie/metadata/.hoodie/{newest}.deltacommit").exists()
+    kept_there = Timeline.load(f"{path}/.hoodie/metadata").commits()
+    assert newest in [instant.time for instant in kept_there if instant.completed]
     assert hoodie.read_table(path).num_rows == before
 
 
@@ -243,9 +244,9 @@ def test_what_a_kill_left_is_taken_over(history: History) -> None:
     history.write(small_rows(range(3), 9))
     assert save(history, newest).status == "created"
     assert [item.state for item in timeline(history) if item.action is Action.SAVEPOINT] == [State.COMPLETED]
-    (history.path / f".hoodie/{newest}.savepoint").unlink()
+    instant_file(history.path, newest, "savepoint").unlink()
     assert hoodie.delete_savepoint(str(history.path), InstantTime(newest)).status == "deleted"
-    assert not list(history.path.glob(".hoodie/*savepoint*"))
+    assert not list(timeline_at(history.path).glob("*savepoint*"))
 
 
 @pytest.mark.parametrize("name", ["cow_savepoint", "cow_savepoint_restore", "all_instants"])
