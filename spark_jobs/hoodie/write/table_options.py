@@ -185,17 +185,20 @@ def written_by(config: Config, props: TableProperties | None, schema: pa.Schema)
     Raises ConfigError and InputError as `merger`, TableMismatch as `check_payload`.
     """
     rule = new_merge_rule(config) if props is None else props.merge_rule
-    if rule is not None and rule.by_mode:
-        return ByMode.of(rule, schema)
+    by_mode = None if rule is None or not rule.by_mode else ByMode.of(rule, schema)
+    own = props is not None and ":" in str(config[PAYLOAD_CLASS])
+    if by_mode is not None and not own:
+        return by_mode
     made = merger(config, config[PRECOMBINE_FIELD], schema)
     if props is not None:
         check_payload(made, props)
-    return made
+    return by_mode or made
 
 
 def check_payload(merger: Merger, props: TableProperties) -> None:
-    """A merger of one's own is known by the Java class name that it persisted."""
-    stored = props.payload_class
+    """A merger of one's own is known by the Java class name that it persisted, or that the merge mode has."""
+    rule = props.merge_rule
+    stored = _merging(props)[PAYLOAD_CLASS] if rule.by_mode else props.payload_class
     if stored and MERGERS.name(stored) != merger.java_class:
         raise _mismatch(props, [f"{PAYLOAD_CLASS.name} is {merger.java_class!r}, the table has {stored!r}"])
 

@@ -168,6 +168,21 @@ def test_a_merger_of_ones_own(tmp_path: Path) -> None:
     assert values(tmp_path / "t", "val") == ["first", "other"]
 
 
+@pytest.mark.parametrize("version", [6, 8, 9])
+@pytest.mark.parametrize("name", [PAYLOAD, "hoodie.compaction.payload.class"])
+def test_a_merger_of_ones_own_is_refused_where_the_table_has_a_mode(
+    tmp_path: Path, version: int, name: str
+) -> None:
+    """It would merge nothing: the mode of the table does."""
+    table = str(tmp_path / "t")
+    made = {**PLAIN, "hoodie.write.table.version": version}
+    hoodie.write_table(plain(("a", 5, "x")), table, options=made)
+    for payload, error in ((f"{__name__}:FirstWins", "org.example.FirstWins"), ("nowhere:Merger", "nowhere")):
+        with pytest.raises(HoodieError, match=error):
+            hoodie.write_table(plain(("a", 6, "y")), table, options={name: payload})
+    assert values(Path(table), "val") == ["x"]
+
+
 def test_a_merger_that_cannot_be_imported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'nowhere:Merger' can't be imported"):
         hoodie.write_table(
