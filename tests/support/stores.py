@@ -22,10 +22,10 @@ def store_at(path: str | Path) -> TimelineStore:
 
 
 def publish(path: str | Path, instant: Instant, metadata: Metadata) -> None:
-    """The completed file, in the layout that the table has, of an instant that was completed at once."""
-    store = store_at(path)
+    """The completed file, in the layout that the table has, of an instant completed after all others."""
+    store, last = store_at(path), Timeline.load(str(path)).last_time
     if store.layout.has_completion_time:
-        instant = instant.completed_at(InstantTime(str(int(instant.time) + 1)))
+        instant = instant.completed_at(InstantTime(str(max(int(instant.time), int(last or 0)) + 1)))
     store.create(instant, store.content(metadata))
 
 

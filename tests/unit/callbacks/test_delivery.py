@@ -29,6 +29,7 @@ from tests.support.cli import Run
 from tests.support.faults import Change, Faults, injected
 from tests.support.processes import all_forked, forked
 from tests.support.receiver import Receiver
+from tests.support.stores import timeline_at
 
 PREFIX = "hoodie.write.commit.callback."
 TABLE = {"hoodie.datasource.write.recordkey.field": "id", "hoodie.table.name": "t"}
@@ -228,17 +229,17 @@ def test_a_commit_that_was_withdrawn_is_not_announced(
 def test_a_note_of_a_writer_that_has_not_published_yet_is_left(table: str, receiver: Receiver) -> None:
     """Another one commits between the note of the first and its commit, as writers at once do."""
     pending = "29990101000000000"
-    meta = Path(table) / ".hoodie"
+    meta, timeline = Path(table) / ".hoodie", timeline_at(table)
     (meta / ".aux/callbacks").mkdir(parents=True)
     message = json.dumps({"commitTime": pending})
     (meta / f".aux/callbacks/{pending}.commit.json").write_text(message)
     for name in (f"{pending}.commit.requested", f"{pending}.inflight"):
-        (meta / name).touch()
+        (timeline / name).touch()
     sender = Sender(callback=Kept(config=Config.of({})), config=Config.of({}))
     Kept.messages.clear()
     assert sender.deliver(Table.open(table)) == Delivery()
     assert notes(table) == [pending]
-    shutil.copy(next(meta.glob("*.commit")), meta / f"{pending}.commit")
+    shutil.copy(next(timeline.glob("*.commit")), timeline / f"{pending}.commit")
     assert sender.deliver(Table.open(table)) == Delivery(delivered=(pending,))
     assert Kept.messages == [message]
 

@@ -68,6 +68,7 @@ def test_statements(named: str) -> None:
     assert hoodie.read_table(named, where="id = 4").num_rows == 1
 
 
+@pytest.mark.table_version(6)
 def test_a_table_whose_rows_are_in_logs_only(tmp_path: Path) -> None:
     """As the bucket index of other writers leaves it: no base file says the form."""
     path = tmp_path / "t"

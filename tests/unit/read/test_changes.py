@@ -134,6 +134,7 @@ def test_rows_of_a_late_write_are_no_change(tmp_path: Path) -> None:
     assert len(changes(ask(str(path)))) == 3
 
 
+@pytest.mark.table_version(6)
 def test_deletes_of_rows_that_were_not_there(tmp_path: Path) -> None:
     """Apache Hudi counts in a new file the rows that its writer was given as deleted."""
     path = tmp_path / "t"

@@ -21,7 +21,7 @@ from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.write.operation import WriteResult
 from tests.support.arrow import arrow_schema
-from tests.support.stores import store_at
+from tests.support.stores import store_at, timeline_at
 from tests.support.tiers import full_but
 from tests.unit.read.support import Row
 from tests.unit.write.support import KEY, ORDERING, PARTITION, SMALL_FILTERS
@@ -190,7 +190,7 @@ def test_a_state_of_which_files_are_cleaned_gets_no_savepoint(tmp_path: Path) ->
     write(path, rows("eu", 1))
     second = write(path, rows("us", 1))
     write(path, rows("eu", 2))
-    listing = {item: item.read_bytes() for item in (path / ".hoodie").iterdir() if item.is_file()}
+    listing = {item: item.read_bytes() for item in timeline_at(path).iterdir() if item.is_file()}
     hoodie.clean_table(str(path), options=VERSIONS)
     with pytest.raises(TableError, match=f"commit {second} can't get a savepoint: .* is gone"):
         hoodie.savepoint_table(str(path), instant=InstantTime(second))

@@ -23,7 +23,7 @@ from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.time import InstantTime
-from tests.support.stores import store_at
+from tests.support.stores import after, publish, store_at, timeline_at
 from tests.unit.read.support import GROUP, STORAGE, LogTable, Row, data, deletes, moment
 from tests.unit.write.support import PLAIN, plain
 
@@ -68,7 +68,8 @@ def answer(path: str, value: str, **query: Any) -> list[str]:
 
 
 def test_incremental_of_copy_on_write(cow: tuple[str, list[str]]) -> None:
-    path, (first, second, third) = cow
+    path, instants = cow
+    first, second, third = (after(path, instant) for instant in instants)
     assert answer(path, "val", begin=first) == ["b2", "c3"]
     assert answer(path, "val", begin=first, end=second) == ["b2", "c2"]
     assert answer(path, "val", begin=second) == ["c3"]
@@ -96,7 +97,7 @@ def test_columns_of_their_time(tmp_path: Path) -> None:
     wider = plain(("b", 1, "y")).append_column("more", [[1]])
     hoodie.write_table(wider, path, options=PLAIN)
     assert "more" not in hoodie.read_table(path, as_of=first).column_names
-    assert hoodie.read_table(path, begin="000", end=first, meta=False).to_pylist() == [
+    assert hoodie.read_table(path, begin="000", end=after(path, first), meta=False).to_pylist() == [
         {"id": "a", "ts": 1, "val": "x", "more": None}
     ]
 
@@ -107,16 +108,15 @@ def test_what_was_replaced_is_seen_before_only(tmp_path: Path) -> None:
     (group,) = hoodie.file_groups(path)
     time = str(int(first) + 1)
     replaced = ReplaceCommitMetadata(partition_to_replace_file_ids={"": (group["file_id"],)})
-    store_at(path).create(
-        Instant(InstantTime(time), Action.REPLACECOMMIT, State.COMPLETED), replaced.to_json()
-    )
+    publish(path, Instant(InstantTime(time), Action.REPLACECOMMIT, State.COMPLETED), replaced)
     last = hoodie.write_table(plain(("a", 2, "new")), path, options=PLAIN).instant
     assert answer(path, "val") == ["new"]
     assert answer(path, "val", as_of=first) == ["old"]
     assert answer(path, "val", as_of=time) == []
-    assert answer(path, "val", begin=first) == answer(path, "val", begin="000") == ["new"]
-    assert answer(path, "val", begin="000", end=first) == ["old"]
-    assert answer(path, "val", begin=time, end=last) == ["new"]
+    since, until = after(path, first), after(path, last)
+    assert answer(path, "val", begin=since) == answer(path, "val", begin="000") == ["new"]
+    assert answer(path, "val", begin="000", end=since) == ["old"]
+    assert answer(path, "val", begin=after(path, time), end=until) == ["new"]
 
 
 # --- merge on read -----------------------------------------------------------------------------------
@@ -278,6 +278,7 @@ def test_before_the_first_commit(cow: tuple[str, list[str]]) -> None:
     assert answer(path, "val", begin="2001-01-01") == ["a1", "b2", "c3"]
 
 
+@pytest.mark.table_version(6)
 def test_a_begin_before_what_was_archived(cow: tuple[str, list[str]]) -> None:
     path, (first, second, _) = cow
     for state in State:
@@ -323,7 +324,7 @@ def test_files_that_the_cleaner_took_without_saying_until_when(cow: tuple[str, l
     assert answer(path, "val", as_of=first) == ["a1", "b1"]
     (gone,) = Path(path).glob(f"*_{first}.parquet")
     gone.unlink()
-    queries: list[dict[str, Any]] = [{"as_of": first}, {"begin": "000", "end": first}]
+    queries: list[dict[str, Any]] = [{"as_of": first}, {"begin": "000", "end": after(path, first)}]
     for query in queries:
         with pytest.raises(StateUnavailable, match=f"before what the cleaner kept: {gone.name} is gone"):
             hoodie.read_table(path, **query)
@@ -391,9 +392,8 @@ def test_an_unknown_policy(mor: LogTable) -> None:
 def test_cleans_older_than_all_commits_hide_no_archived_commit(cow: tuple[str, list[str]]) -> None:
     """Apache Hudi archives cleans apart from commits, so that older ones may be left."""
     path, (first, *_) = cow
-    storage = LocalStorage()
-    for state in State:
-        storage.delete(f"{path}/.hoodie/{ONE.name(Instant(InstantTime(first), Action.COMMIT, state))}")
+    for file in timeline_at(path).glob(f"{first}*"):
+        file.unlink()
     store_at(path).create(Instant(InstantTime("20010101000000000"), Action.CLEAN, State.COMPLETED))
     store_at(path).create(Instant(InstantTime("20010101000000001"), Action.ROLLBACK, State.COMPLETED))
     (file,) = Path(path).glob(f"*_{first}.parquet")

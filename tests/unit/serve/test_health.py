@@ -37,7 +37,7 @@ from hoodie.timeline.time import InstantTime
 from hoodie.timeline.tokens import RUN_KEY, TOKEN_KEY
 from tests.airflow.timelines import WrittenTimeline
 from tests.support.handles import table_at
-from tests.support.stores import store_at
+from tests.support.stores import instant_file, store_at
 
 STORAGE = LocalStorage()
 RUN = {
@@ -185,7 +185,7 @@ def test_a_rollback_names_the_write_that_it_took_back_and_its_rows(tmp_path: Pat
     assert (back["instant"], back["inserts"], back["updates"], back["planned"]) == (failed, 412, 7, True)
     assert back["run"]["href"] == "/dags/hourly/runs/r7/tasks/load"
     assert ask("tables/t/health")["reasons"] == ["1 rolled back in 24 h"]
-    file = Path(path, ".hoodie", f"{rollback['instant']}.rollback").read_bytes()
+    file = instant_file(path, rollback["instant"], "rollback").read_bytes()
     record: Any = next(iter(fastavro.reader(io.BytesIO(file))))
     assert record["commitsRollback"] == [failed], "another reader of Avro passes the text over"
     assert RollbackMetadata.from_bytes(file).commits == (failed,)
