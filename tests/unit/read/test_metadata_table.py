@@ -28,6 +28,9 @@ from tests.support.predicates import SCHEMA, predicate, rows
 from tests.support.requests import counted
 from tests.support.tiers import full_but
 
+#: of the metadata tables that `make_metadata_table` makes
+pytestmark = pytest.mark.table_version(6)
+
 WITHOUT = {"hoodie.metadata.enable": "false"}
 OPTIONS = {
     "hoodie.datasource.write.recordkey.field": "id",

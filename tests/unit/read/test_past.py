@@ -21,7 +21,7 @@ from hoodie.timeline.models.savepoint import SavepointMetadata
 from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.write.operation import WriteResult
 from tests.support.arrow import arrow_schema
-from tests.support.stores import store_at, timeline_at
+from tests.support.stores import after, store_at, timeline_at
 from tests.support.tiers import full_but
 from tests.unit.read.support import Row
 from tests.unit.write.support import KEY, ORDERING, PARTITION, SMALL_FILTERS
@@ -322,7 +322,8 @@ class History:
             self.ask(state, files, as_of=instant)
             end = self.chance.choice(list(later))
             since = {key: ts for key, ts in later[end].items() if state.get(key) != ts}
-            self.ask(since, self.states[end][1], begin=instant, end=end)
+            span = {"begin": after(self.path, instant), "end": after(self.path, end)}
+            self.ask(since, self.states[end][1], **span)
 
     def ask(self, state: Mapping[tuple[str, str], int], files: set[Path], **query: str) -> None:
         why, found = "", []

@@ -12,9 +12,10 @@ import hoodie
 from hoodie.services.clustering.run import ClusteringResult
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata
+from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.models.clustering import ClusteringPlan, RequestedReplace
 from tests.support.rows import assert_same_rows
+from tests.support.stores import instant_file
 from tests.unit.write.support import OPTIONS, Pair
 
 STORAGE = LocalStorage()
@@ -42,16 +43,19 @@ def states(table: Path) -> list[str]:
     return [f"{item.action.value} {item.state.name.lower()}" for item in timeline(table)]
 
 
+def plan_file(table: Path, instant: str) -> Path:
+    return instant_file(table, instant, "replacecommit.requested", "clustering.requested")
+
+
 def plan_of(table: Path, instant: str) -> ClusteringPlan:
-    data = (table / f".hoodie/{instant}.replacecommit.requested").read_bytes()
-    requested = RequestedReplace.from_bytes(data)
+    requested = RequestedReplace.from_bytes(plan_file(table, instant).read_bytes())
     assert requested.operation_type == "CLUSTER"
     assert requested.clustering_plan is not None
     return ClusteringPlan.from_record(requested.clustering_plan)
 
 
 def commit_of(table: Path, instant: str) -> ReplaceCommitMetadata:
-    found = CommitMetadata.parse((table / f".hoodie/{instant}.replacecommit").read_bytes())
+    found = timeline(table).commit(next(item for item in timeline(table).commits() if item.time == instant))
     assert isinstance(found, ReplaceCommitMetadata)
     return found
 

@@ -42,6 +42,9 @@ from tests.support.tables import small_rows
 from tests.support.tiers import full_but
 from tests.unit.write.support import OPTIONS, Pair, Templates, listing
 
+#: archives of version 6 are log files
+pytestmark = pytest.mark.table_version(6)
+
 STORAGE = LocalStorage()
 FEW = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 2, "hoodie.keep.max.commits": 4}
 MANUAL = {**OPTIONS, "hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}

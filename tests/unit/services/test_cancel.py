@@ -83,7 +83,7 @@ def test_what_a_failed_attempt_left_goes(mor: History, cow: History, kind: str) 
     before = {str(file) for file in history.path.glob("*/*.parquet")}
 
     execute = hoodie.compact_table if history is mor else hoodie.cluster_table
-    suffix = f"{plan}.commit" if history is mor else f"{plan}.replacecommit"
+    suffix = ".commit" if history is mor else ".replacecommit"
     dies(history, suffix, lambda table: execute(table, mode="execute"))
     assert list(history.path.glob(f"*/*_{plan}.parquet"))
     done = hoodie.cancel_plan(path, plan)
@@ -109,6 +109,7 @@ def test_a_clustering_no_longer_refuses_updates(cow: History) -> None:
     cow.check_hudi_rs("clustered")
 
 
+@pytest.mark.table_version(6)
 def test_rows_on_top_of_a_compaction_are_not_lost(mor: History) -> None:
     plan = mor.compact("schedule")
     mor.change(4)
@@ -123,6 +124,7 @@ def test_rows_on_top_of_a_compaction_are_not_lost(mor: History) -> None:
     mor.check("compacted")
 
 
+@pytest.mark.table_version(6)
 def test_logs_of_a_failed_write_on_top_are_no_rows(mor: History) -> None:
     plan = mor.compact("schedule")
     rows = as_table(small_rows(range(20), 7), mor.schema)
@@ -148,6 +150,7 @@ def test_a_plan_that_is_being_executed_stays(mor: History, cow: History, kind: s
     assert hoodie.cancel_plan(str(history.path), plan).status == "cancelled"
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize("kind", ["compaction", "clustering"])
 def test_a_plan_that_is_cancelled_before_it_is_read_is_no_lost_one(
     mor: History, cow: History, kind: str

@@ -21,6 +21,7 @@ from hoodie.table.heartbeat import Heartbeat
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
+from tests.support.stores import after, store_at
 from tests.support.tables import FULL_SCHEMA, SMALL_SCHEMA, as_table, full_rows, small_rows, without
 from tests.support.tiers import full_but
 from tests.unit.services.clustering_support import (
@@ -39,6 +40,7 @@ from tests.unit.services.clustering_support import (
     file_ids,
     litter,
     meta_rows,
+    plan_file,
     plan_of,
     stored,
     timeline,
@@ -105,7 +107,7 @@ def test_the_commit_says_what_was_replaced(table: Pair) -> None:
         assert stat.path
         assert (table.path / stat.path).stat().st_size == stat.file_size_in_bytes
         assert (stat.prev_commit, stat.num_inserts) == ("null", stat.num_writes)
-    assert (table.path / f".hoodie/{result.instant}.replacecommit.inflight").read_bytes() == b""
+    assert plan_file(table.path, result.instant).with_suffix(".inflight").read_bytes() == b""
 
 
 def test_new_files_have_filters_and_key_ranges(table: Pair) -> None:
@@ -133,13 +135,14 @@ def test_writes_go_on_over_clustered_files(table: Pair) -> None:
 
 def test_incremental_queries_show_no_row_twice(table: Pair) -> None:
     second = timeline(table.path).commits()[1].time
-    expected = hoodie.read_table(str(table.path), query="incremental", begin=second, meta=False)
+    since = after(table.path, second)
+    expected = hoodie.read_table(str(table.path), query="incremental", begin=since, meta=False)
     result = cluster(table.path, options={SORT: "id"})
     for begin, end, rows in (
-        (second, None, expected.num_rows),
-        ("earliest", second, 90),
+        (since, None, expected.num_rows),
+        ("earliest", since, 90),
         ("earliest", None, 100),
-        (result.instant, None, 0),
+        (after(table.path, result.instant), None, 0),
     ):
         found = hoodie.read_table(str(table.path), query="incremental", begin=begin, end=end)
         assert found.num_rows == len(set(found.column("id").to_pylist())) == rows
@@ -383,14 +386,13 @@ def test_a_clustering_that_is_being_executed_does_not_give_way(table: Pair) -> N
     planned = cluster(table.path, "schedule")
     config = table_config(table)
     with Transaction(Table(TableRef(str(table.path)), STORAGE), config, True) as transaction:
-        transaction.resume(
-            Instant(InstantTime(planned.instant), Action.REPLACECOMMIT, State.REQUESTED), ["eu"]
-        )
-        with pytest.raises(ConflictError, match=f"replacecommit {planned.instant} .* is executing it"):
+        action = store_at(table.path).layout.clustering
+        transaction.resume(Instant(InstantTime(planned.instant), action, State.REQUESTED), ["eu"])
+        with pytest.raises(ConflictError, match=f"{action.value} {planned.instant} .* is executing it"):
             hoodie.write_table(
                 _rows(range(3), 9), str(table.path), options={**table.options, ROLL_BACK: True}
             )
-        with pytest.raises(ConflictError, match=f"replacecommit {planned.instant} of"):
+        with pytest.raises(ConflictError, match=f"{action.value} {planned.instant} of"):
             cluster(table.path, "execute")
     assert cluster(table.path, "execute").clustered == [planned.instant]
 
@@ -402,7 +404,7 @@ def table_config(table: Pair) -> Any:
 def test_a_change_since_the_plan_stops_its_execution(table: Pair) -> None:
     """Apache Hudi may be set to update groups under clustering; what it wrote must not get lost."""
     planned = cluster(table.path, "schedule")
-    plan = table.path / f".hoodie/{planned.instant}.replacecommit.requested"
+    plan = plan_file(table.path, planned.instant)
     aside = plan.rename(table.path / "aside")
     table.write(small_rows(range(3), 9))
     aside.rename(plan)
@@ -417,7 +419,7 @@ def test_a_change_since_the_plan_stops_its_execution(table: Pair) -> None:
 
 def test_an_outdated_plan_is_left_to_the_user_while_a_writer_is_at_work(table: Pair) -> None:
     planned = cluster(table.path, "schedule")
-    plan = table.path / f".hoodie/{planned.instant}.replacecommit.requested"
+    plan = plan_file(table.path, planned.instant)
     aside = plan.rename(table.path / "aside")
     table.write(small_rows(range(3), 9))
     aside.rename(plan)
@@ -441,7 +443,7 @@ def test_a_missing_file_is_told(table: Pair) -> None:
 
 def test_a_plan_for_apache_hudi_alone_is_left_to_it(table: Pair) -> None:
     planned = cluster(table.path, "schedule")
-    path = table.path / f".hoodie/{planned.instant}.replacecommit.requested"
+    path = plan_file(table.path, planned.instant)
     own = b"SparkSortAndSizeExecutionStrategy"
     other = b"SparkConsistentBucketExecutionSty"
     assert len(own) == len(other)
@@ -469,7 +471,7 @@ def test_inline_plans_are_left_to_another_job(tmp_path: Path, switch: str) -> No
     for number in range(5):
         pair.write(small_rows(range(number * 9, number * 9 + 9), 1), "insert")
     pending = list(timeline(pair.path).pending())
-    assert [item.action.value for item in pending] == ["replacecommit"]
+    assert [item.action for item in pending] == [store_at(pair.path).layout.clustering]
     assert cluster(pair.path, "execute").clustered == [pending[0].time]
     pair.check("after the other job")
 

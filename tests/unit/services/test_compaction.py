@@ -22,12 +22,12 @@ from hoodie.table.handle import Table, TableRef
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
-from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.models.compaction import CompactionPlan
 from hoodie.timeline.time import InstantTime
 from hoodie.write.transaction import Transaction
 from tests.support.faults import Faults, InjectedFault, injected
 from tests.support.rows import assert_same_rows
+from tests.support.stores import instant_file, store_at, timeline_at
 from tests.support.tables import FULL_SCHEMA, full_rows, small_rows
 from tests.support.tiers import full_but
 from tests.unit.write.support import BLOCK_SIZE, BUDGET, OPTIONS, Pair, Templates, listing
@@ -66,11 +66,11 @@ def states(pair: Pair) -> list[str]:
 
 
 def plan_of(pair: Pair, instant: str) -> CompactionPlan:
-    return CompactionPlan.from_bytes((pair.path / f".hoodie/{instant}.compaction.requested").read_bytes())
+    return CompactionPlan.from_bytes(instant_file(pair.path, instant, "compaction.requested").read_bytes())
 
 
 def commit_of(pair: Pair, instant: str) -> CommitMetadata:
-    return CommitMetadata.parse((pair.path / f".hoodie/{instant}.commit").read_bytes())
+    return timeline(pair).commit(next(item for item in timeline(pair).commits() if item.time == instant))
 
 
 def read_optimized(pair: Pair) -> pa.Table:
@@ -145,7 +145,7 @@ def test_a_live_writer_is_a_conflict_that_changes_nothing(table: Pair) -> None:
 def test_a_failed_write_is_rolled_back_before_the_plan(table: Pair) -> None:
     failed = "20200101000000000"
     for state in (State.REQUESTED, State.INFLIGHT):
-        (table.path / ".hoodie" / ONE.name(Instant(InstantTime(failed), Action.DELTACOMMIT, state))).touch()
+        store_at(table.path).create(Instant(InstantTime(failed), Action.DELTACOMMIT, state))
     result = compact(table)
     assert result.rolled_back == [failed]
     assert result.compacted
@@ -294,7 +294,7 @@ def fail_at(faults: Faults, operation: str) -> None:
 
 def test_what_a_killed_execution_left_is_removed(table: Pair) -> None:
     planned = compact(table, "schedule").scheduled
-    (table.path / f".hoodie/{planned}.compaction.inflight").touch()
+    (timeline_at(table.path) / f"{planned}.compaction.inflight").touch()
     entry = plan_of(table, planned).operations[0]
     half = table.path / entry.partition_path / f"{entry.file_id}_9-9-9_{planned}.parquet"
     half.write_bytes(b"PAR1")

@@ -55,6 +55,7 @@ def history(tmp_path: Path, templates: Templates) -> History:
     return templates.copy(tmp_path / "t", three_commits, MERGE_ON_READ)
 
 
+@pytest.mark.table_version(6)
 def test_an_index_is_made_kept_and_dropped(history: History) -> None:
     path, newest = str(history.path), history.commits()[-1]
     before = listing(history.path)
@@ -204,6 +205,7 @@ def without(name: str) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
     return change
 
 
+@pytest.mark.table_version(6)
 def test_the_doctor_finds_a_file_that_is_not_listed(tmp_path: Path) -> None:
     history = History(tmp_path / "t", COPY_ON_WRITE)
     history.change(1)
@@ -230,6 +232,7 @@ def test_the_doctor_finds_a_file_that_is_gone(tmp_path: Path) -> None:
     assert found(history.path) == [(OK, "it lists the files that are there")]
 
 
+@pytest.mark.table_version(6)
 def test_the_doctor_finds_filters_of_other_files(tmp_path: Path) -> None:
     history = History(tmp_path / "t", COPY_ON_WRITE)
     history.change(1)
@@ -249,6 +252,7 @@ def test_the_doctor_finds_filters_of_other_files(tmp_path: Path) -> None:
     assert [status for status, _ in found(history.path, deep=True)] == [OK]
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize(("kind", "value"), [("String", "z"), ("Long", 5)], ids=["narrow", "of another type"])
 def test_the_doctor_finds_statistics_that_leave_values_out(tmp_path: Path, kind: str, value: object) -> None:
     history = History(tmp_path / "t", COPY_ON_WRITE)
@@ -268,6 +272,7 @@ def test_the_doctor_finds_statistics_that_leave_values_out(tmp_path: Path, kind:
     assert [status for status, _ in found(history.path, deep=True)] == [OK]
 
 
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize(("name", "type_"), [("column_stats", 3), ("bloom_filters", 4)])
 def test_the_doctor_finds_an_index_without_records(name: str, type_: int, tmp_path: Path) -> None:
     history = History(tmp_path / "t", COPY_ON_WRITE)
@@ -282,6 +287,7 @@ def test_the_doctor_finds_an_index_without_records(name: str, type_: int, tmp_pa
     assert re.match(rf"[1-9]\d* records of {name} are missing: (column \w+ of \S+\.parquet|key '\S+')$", text)
 
 
+@pytest.mark.table_version(6)
 def test_the_doctor_expects_the_columns_that_an_index_has(tmp_path: Path) -> None:
     """Nothing says which ones the settings of the writer named."""
     path = tmp_path / "t"

@@ -18,6 +18,7 @@ from hoodie.timeline.time import InstantTime
 from tests.support.at_once import OPTIMISTIC
 from tests.support.metadata import KEPT, disagreements
 from tests.support.record_index import indexed, stored
+from tests.support.stores import timeline_at
 from tests.support.tables import small_rows
 from tests.unit.services.undo_support import COMPACT, MERGE_ON_READ, TYPES, History, changed
 from tests.unit.write.support import Templates
@@ -130,7 +131,7 @@ def test_an_index_that_apache_hudi_has_begun_is_left_to_it(tmp_path: Path, templ
     history = templates.copy(tmp_path / "t", kept, MERGE_ON_READ)
     path = str(history.path)
     [time] = hoodie.index_table(path, "schedule", "column_stats").instants
-    Path(path, f".hoodie/{time}.indexing.inflight").touch()
+    (timeline_at(path) / f"{time}.indexing.inflight").touch()
     properties.update(STORAGE, path, {properties.METADATA_PARTITIONS_INFLIGHT: "column_stats"})
     for call in (lambda: history.change(4), lambda: hoodie.index_table(path, "execute")):
         with pytest.raises(TableBusy, match=f"indexing {time}.*hoodie index drop"):

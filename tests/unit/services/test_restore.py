@@ -26,7 +26,7 @@ from tests.support.faults import Faults, InjectedFault, die_at, injected
 from tests.support.handles import table_at
 from tests.support.readers import read_hudi_rs
 from tests.support.rows import assert_same_rows
-from tests.support.stores import store_at
+from tests.support.stores import instant_file, store_at, timeline_at
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.support.tiers import full_but
 from tests.unit.services.clean_support import STORAGE, files, keep, timeline
@@ -84,12 +84,12 @@ def test_plan_and_result_are_as_apache_hudi_has_them(history: History) -> None:
     _, saved, *later = history.commits()
     actions = {str(item.time): item.action.value for item in timeline(history).commits()}
     result = restore(history, saved)
-    folder = history.path / ".hoodie"
-    plan = RestorePlan.from_bytes((folder / f"{result.instant}.restore.requested").read_bytes())
+    requested = instant_file(history.path, result.instant, "restore.requested")
+    plan = RestorePlan.from_bytes(requested.read_bytes())
     wanted = tuple(InstantInfo(InstantTime(time), actions[time]) for time in later[::-1])
     assert plan == RestorePlan(wanted, InstantTime(saved), 2)
-    assert (folder / f"{result.instant}.restore.inflight").stat().st_size == 0
-    done = RestoreMetadata.from_bytes((folder / f"{result.instant}.restore").read_bytes())
+    assert requested.with_suffix(".inflight").stat().st_size == 0
+    done = RestoreMetadata.from_bytes(instant_file(history.path, result.instant, "restore").read_bytes())
     assert (done.start_time, done.instants, done.version) == (result.instant, wanted, 1)
     assert set(done.rollbacks) == set(later)
     assert done.total_files_deleted == result.num_files
@@ -291,7 +291,7 @@ def test_what_was_killed_is_refused_by_writers_and_finished_by_the_next(history:
     result = restore(history, saved)
     assert (result.status, result.resumed) == ("restored", True)
     history.back_to(saved)
-    (done,) = history.path.glob(".hoodie/*.restore")
+    (done,) = timeline_at(history.path).glob("*.restore")
     assert set(RestoreMetadata.from_bytes(done.read_bytes()).rollbacks) == set(later)
     assert timeline(history).filter([Action.ROLLBACK]) == []
     history.change(7)
@@ -300,7 +300,7 @@ def test_what_was_killed_is_refused_by_writers_and_finished_by_the_next(history:
 def test_files_of_a_commit_that_went_before_a_kill_are_deleted_by_the_next(history: History) -> None:
     _, saved, *later = history.commits()
     interrupted(history, saved, ".rollback.inflight", changes_after=4)
-    left = [time for time in later if not [*history.path.glob(f".hoodie/{time}.*commit")]]
+    left = [time for time in later if not [*timeline_at(history.path).glob(f"{time}*commit")]]
     assert any([*history.path.glob(f"*/*{time}*")] for time in left), (
         "it is off the timeline, its files are there"
     )
@@ -358,7 +358,7 @@ def test_a_restore_that_apache_hudi_began_is_finished(history: History) -> None:
 
 def test_a_plan_that_was_cut_is_dropped(history: History) -> None:
     saved = history.commits()[1]
-    cut = history.path / ".hoodie/20260101000000000.restore.requested"
+    cut = timeline_at(history.path) / "20260101000000000.restore.requested"
     cut.write_bytes(b"Obj\x01cut")
     assert restore(history, saved).resumed is False
     assert not cut.exists()

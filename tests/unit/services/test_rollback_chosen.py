@@ -21,7 +21,7 @@ from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata, Rollb
 from hoodie.timeline.time import REQUESTED, InstantTime
 from tests.support.faults import die_at
 from tests.support.handles import table_at
-from tests.support.stores import store_at
+from tests.support.stores import after, instant_file, store_at
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.support.tiers import full_but
 from tests.unit.services.clean_support import files, instants_of, keep, timeline
@@ -48,7 +48,7 @@ def test_the_newest_commit_is_as_if_it_had_never_been(history: History) -> None:
     assert result.num_files == len(result.files) > 0
     assert history.commits() == [first, second]
     history.back_to(second)
-    assert hoodie.read_table(str(history.path), begin=second).num_rows == 0
+    assert hoodie.read_table(str(history.path), begin=after(history.path, second)).num_rows == 0
     done = RollbackMetadata.from_bytes(timeline(history).read(timeline(history).instants[-1]))
     assert (done.commits, done.total_files_deleted) == ((third,), result.num_files)
     history.change(4)
@@ -314,6 +314,6 @@ def test_beside_a_writer_it_is_refused(history: History) -> None:
 
 def test_the_plan_names_each_file_once(history: History) -> None:
     result = rollback(history, history.commits()[-1])
-    asked = (history.path / f".hoodie/{result.instant}.rollback.requested").read_bytes()
+    asked = instant_file(history.path, result.instant, "rollback.requested").read_bytes()
     paths = [path for item in RollbackPlan.from_bytes(asked).requests for path in item.files_to_delete]
     assert sorted(paths) == sorted({f"{history.path}/{name}" for name in result.files})

@@ -73,6 +73,7 @@ def test_only_files_that_may_have_a_key_are_opened(
     assert hoodie.read_table(str(pair.path)).num_rows == 31
 
 
+@pytest.mark.table_version(6)
 def test_by_footers_every_file_is_opened(tmp_path: Path, opened: list[str]) -> None:
     pair = made(tmp_path / "t")
     pair.options = {**SETTINGS, "hoodie.index.type": "BLOOM"}
