@@ -41,7 +41,8 @@ NO_SMALL_FILES = {"hoodie.parquet.small.file.limit": "0"}
 AUTO = {"hoodie.write.auto.upgrade": "true"}
 WAYS = full_but({6}, [pytest.param(6, 9, id="up"), pytest.param(9, 6, id="down")])
 
-pytestmark = pytest.mark.usefixtures("jobs_here")
+#: where a test says nothing, its table is of version 6 before it changes
+pytestmark = [pytest.mark.usefixtures("jobs_here"), pytest.mark.table_version(6)]
 
 
 class Daily:
