@@ -1,15 +1,16 @@
 """Daily upserts, the upgrade of their table between two runs, and the way back.
 
-    versioned_upserts   feed ─► upsert                                     [every day]
+    versioned_upserts   feed ─► create ─► upsert                           [every day]
     upgrade_flights     savepoint ─► plan ─► upgrade ─► check              [by hand]
     downgrade_flights   plan ─► downgrade ─► check ─► release              [by hand]
     restore_flights     restore                                            [by hand]
 
     airflow dags trigger upgrade_flights --conf '{"to": "9"}'
 
-The daily DAG says nothing of the version: it writes to the table as it is. So it goes on after the upgrade,
-with the same tokens: a day that is cleared is found, whichever version it was written with. While the version
-changes an upsert waits (`wait_for_writer`), and the upgrade waits for an upsert; queries go on.
+On the first day `create` makes a table of version 6, that of Apache Hudi 0.14 and 0.15. The upserts say
+nothing of the version: they write to the table as it is. So the DAG goes on after the upgrade, with the same
+tokens: a day that is cleared is found, whichever version it was written with. While the version changes an
+upsert waits (`wait_for_writer`), and the upgrade waits for an upsert; queries go on.
 
 `savepoint` keeps the files of the newest commit, `plan` says what the upgrade will do and how many bytes it
 will merge and delete, `check` compares the rows with those of the savepoint. `downgrade_flights` is the way
@@ -98,7 +99,27 @@ with DAG(
         path = HOME / "days" / f"{day}.parquet"
         return str(path) if path.exists() else flights.deliver(flights.feed(day, HOME), path)
 
-    UpsertOperator(task_id="upsert", source=feed(), **COMMON)
+    @task
+    def create(source: str) -> str:
+        """Make the table, unless it is there, of a version that `upgrade_flights` changes."""
+        import pyarrow.parquet as pq
+
+        import hoodie
+
+        hoodie.Table.create(
+            FLIGHTS.path,
+            pq.read_schema(source),
+            keys=FLIGHTS.record_keys,
+            partition_by=FLIGHTS.partition_fields,
+            ordering=FLIGHTS.ordering_field,
+            version=6,
+            name=FLIGHTS.name,
+            exist_ok=True,
+            options=FLIGHTS.options,
+        )
+        return source
+
+    UpsertOperator(task_id="upsert", source=create(feed()), **COMMON)
 
 with DAG("upgrade_flights", params={"to": Param("9", enum=["8", "9"])}, **BY_HAND) as up:
     savepoint = SavepointOperator(task_id="savepoint", **COMMON)

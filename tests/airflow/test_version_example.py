@@ -44,7 +44,7 @@ def run(dag: Any, day: int, **conf: str) -> dict[str, Any]:
 def test_its_tasks(dags: dict[str, Any]) -> None:
     order = {name: [task.task_id for task in dag.topological_sort()] for name, dag in dags.items()}
     assert order == {
-        "versioned_upserts": ["feed", "upsert"],
+        "versioned_upserts": ["feed", "create", "upsert"],
         "upgrade_flights": ["savepoint", "plan", "upgrade", "check"],
         "downgrade_flights": ["plan", "downgrade", "check", "release"],
         "restore_flights": ["restore"],
