@@ -91,6 +91,9 @@ def _ours(
     maker: str = "",
     **options: str,
 ) -> Contestant:
+    """Its tables are of version 6, as those of Apache Hudi 0.15.0, unless options or `maker` say more."""
+    if not maker:
+        options = {"write_table_version": "6", **options}
     return Contestant(name, "ours", venv, table=table, options=_named(options), engine=engine, maker=maker)
 
 
