@@ -303,6 +303,8 @@ def _write_one_of(node: Union, values: Values, sink: Sink, path: str) -> None:
         if index < 0:
             continue
         child = values.field(index)
+        if child.null_count == len(child):
+            continue
         there: Bools = pc.and_(values.is_valid(), child.is_valid()).to_numpy(zero_copy_only=False)
         if (chosen[there] >= 0).any():
             raise InputError(f"column {path} has a value in several types of its union", column=path)

@@ -96,12 +96,12 @@ class Union:
     branches: tuple[Node, ...]
     text: str = field(compare=False)
 
-    @property
+    @functools.cached_property
     def null(self) -> int | None:
         """Index of the null branch."""
         return next((i for i, node in enumerate(self.branches) if is_null(node)), None)
 
-    @property
+    @functools.cached_property
     def values(self) -> tuple[Node, ...]:
         """The branches that are not null."""
         return tuple(node for node in self.branches if not is_null(node))

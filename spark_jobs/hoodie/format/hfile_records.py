@@ -88,8 +88,16 @@ def _rows(keys: Any, values: Any, schema_text: str, columns: Sequence[str] | Non
 
 def cells_of(rows: pa.Table, schema_text: str) -> pa.RecordBatch:
     """Rows with a column `key` as cells, sorted by it; rows of one key keep their order."""
-    order = pc.sort_indices(whole(rows.column(KEY_FIELD)).cast(pa.binary()))
-    rows = rows.take(order)
+    return by_key(encoded(rows, schema_text))
+
+
+def by_key(cells: pa.RecordBatch) -> pa.RecordBatch:
+    """Cells sorted by their keys; those of one key keep their order."""
+    return cells.take(pc.sort_indices(cells.column(0)))
+
+
+def encoded(rows: pa.Table, schema_text: str) -> pa.RecordBatch:
+    """As `cells_of`, in the order of the rows."""
     keys = whole(rows.column(KEY_FIELD))
     place = rows.schema.get_field_index(KEY_FIELD)
     blank: Any = pa.array([""], keys.type).take(pa.array([0] * len(keys), pa.int8()))

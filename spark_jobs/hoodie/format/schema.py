@@ -12,6 +12,7 @@ writer gave a local-timestamp column keeps it.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ import pyarrow as pa
 from hoodie.codec.avro_types import (
     PRIMITIVES,
     TIMESTAMP_LOGICAL_TYPES,
+    Record,
     arrow_field,
     parse,
     parse_text,
@@ -114,7 +116,16 @@ def from_avro(avro: str | Mapping[str, Any]) -> pa.Schema:
 
     Raises SchemaError for Avro types that no table column can have.
     """
-    record = parse_text(avro) if isinstance(avro, str) else parse(avro)
+    return _of_text(avro) if isinstance(avro, str) else _of_record(parse(avro))
+
+
+@functools.lru_cache(maxsize=64)
+def _of_text(avro: str) -> pa.Schema:
+    """Kept: a write needs the schema of its table often."""
+    return _of_record(parse_text(avro))
+
+
+def _of_record(record: Record) -> pa.Schema:
     return pa.schema([arrow_field(field.name, field.type, field.name) for field in record.fields])
 
 

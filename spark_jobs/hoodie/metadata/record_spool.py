@@ -23,7 +23,7 @@ from hoodie.config.versions import LayoutVersion
 from hoodie.engine.spool import Room
 from hoodie.errors import TableError
 from hoodie.format.hfile_cells import CELLS
-from hoodie.format.hfile_records import KEY_FIELD, cells_of
+from hoodie.format.hfile_records import KEY_FIELD, by_key, encoded
 from hoodie.metadata.keys import file_groups
 from hoodie.metadata.partition_groups import NOWHERE, PartitionGroups
 from hoodie.metadata.partitions import Records
@@ -97,9 +97,12 @@ class RecordSpool:
 
     def add(self, records: Records) -> None:
         """Raises TableError for records of each partition where file groups are of all, and the other way."""
-        parts = list(self._split(records))
-        with ThreadPoolExecutor(_THREADS if records.rows.num_rows > _FEW else 1) as pool:
-            every = list(pool.map(self._cells, (rows for _, (rows, _) in parts)))
+        few = records.rows.num_rows <= _FEW
+        with ThreadPoolExecutor(1 if few else _THREADS) as pool:
+            # few are encoded at once: an encoding costs more than so few records do
+            rows = pool.submit(self._encoded, records.rows).result() if few else records.rows
+            parts = list(self._split(records, rows))
+            every = list(pool.map(by_key if few else self._cells, (given for _, (given, _) in parts)))
         for (number, (_, deletes)), cells in zip(parts, every, strict=True):
             turns = self._turns.setdefault(number, [])
             if cells.num_rows:
@@ -112,8 +115,10 @@ class RecordSpool:
         if self._bytes > self._in_memory:
             self._spill()
 
-    def _split(self, records: Records) -> Iterator[tuple[int, tuple[pa.Table, Array]]]:
-        """(number of a file group, (its rows, its deletes)) of those that have any."""
+    def _split(self, records: Records, rows: Any) -> Iterator[tuple[int, tuple[Any, Array]]]:
+        """(number of a file group, (its rows, its deletes)) of those that have any. `rows`: those of the
+        records, or their cells.
+        """
         nothing: Any = pa.array([], pa.string())
         keys: Any = whole(records.rows.column(KEY_FIELD))
         deletes: Any = nothing if records.deletes is None else whole(records.deletes)
@@ -124,7 +129,7 @@ class RecordSpool:
             raise TableError("the record index is one of all partitions, which its definition does not say")
         if self._groups == 1:
             if len(keys) or len(deletes):
-                yield 0, (records.rows, deletes)
+                yield 0, (rows, deletes)
             return
         mine = _places(self._numbers(keys, records.rows_in))
         gone = _places(self._numbers(deletes, records.deletes_in))
@@ -132,8 +137,8 @@ class RecordSpool:
             raise TableError("the record index has no file groups of a partition of the table")
         none: Ints = np.empty(0, np.int64)
         for number in sorted({*mine, *gone} - {NOWHERE}):
-            rows = records.rows.take(mine.get(number, none))
-            yield number, (rows, deletes.take(pa.array(gone.get(number, none))))
+            places: Any = pa.array(mine.get(number, none))
+            yield number, (rows.take(places), deletes.take(pa.array(gone.get(number, none))))
 
     def _numbers(self, keys: Any, partitions: Array | None) -> Ints:
         """The number of each key's file group."""
@@ -144,7 +149,11 @@ class RecordSpool:
         return np.empty(0, np.int64) if partitions is None else self._groups.numbers(keys, partitions)
 
     def _cells(self, rows: pa.Table) -> pa.RecordBatch:
-        return cells_of(whole_records(rows, self._schema), self._schema)
+        return by_key(self._encoded(rows))
+
+    def _encoded(self, rows: pa.Table) -> pa.RecordBatch:
+        """Cells in the order of the rows."""
+        return encoded(whole_records(rows, self._schema), self._schema)
 
     @property
     def filled(self) -> list[int]:

@@ -13,6 +13,7 @@ from hoodie.metadata.state import index_states
 from hoodie.table.handle import Table
 from tests.support.later_tables import new_tables_of
 from tests.support.metadata import disagreements
+from tests.support.requests import counted
 
 pytestmark = pytest.mark.real_defaults
 
@@ -142,3 +143,20 @@ def test_a_table_of_which_a_file_has_no_statistics(tmp_path: Path, kind: str) ->
     assert indexes(path) == {"files"}
     assert hoodie.read_table(path, meta=False).equals(rows)
     assert disagreements(path) == []
+
+
+@pytest.mark.parametrize(("text", "times"), [("short", 1), ("l" * 10_000, 2)])
+def test_a_new_base_file_is_opened_once_for_both_kinds_of_statistics(
+    tmp_path: Path, text: str, times: int
+) -> None:
+    """Once more where its footer leaves out a text, whose bounds are those of the values."""
+    path = str(tmp_path / "t")
+    rows = pa.Table.from_pylist([{"id": "k", "part": "a", "ts": 1, "value": 1, "note": text}])
+    options = {**OPTIONS, COLUMNS: "true", PARTITIONS: "true"}
+    with new_tables_of(9):
+        hoodie.write_table(rows, path, options=options)
+    with counted(path) as requests:
+        done = hoodie.write_table(rows, path, options=options)
+    assert indexes(path) == BOTH
+    opened = [file for call, file, _ in requests.calls if call == "open_input"]
+    assert sum(done.instant in file for file in opened if file.endswith(".parquet")) == times

@@ -101,25 +101,29 @@ class ColumnRange:
 
     def joined(self, other: ColumnRange) -> ColumnRange:
         """That of both, of one column."""
-        counts = replace(
-            self,
-            nulls=self.nulls + other.nulls,
-            values=self.values + other.values,
-            size=self.size + other.size,
-            uncompressed=self.uncompressed + other.uncompressed,
+        low, high = self._joined_ends(other)
+        return ColumnRange(
+            self.column,
+            self.kind or other.kind,
+            low,
+            high,
+            self.nulls + other.nulls,
+            self.values + other.values,
+            self.size + other.size,
+            self.uncompressed + other.uncompressed,
         )
-        if not other.kind:
-            return counts
-        if not self.kind:
-            return replace(counts, kind=other.kind, low=other.low, high=other.high)
+
+    def _joined_ends(self, other: ColumnRange) -> tuple[Any, Any]:
+        if not self.kind or not other.kind:
+            some = self if self.kind else other
+            return some.low, some.high
         if self.kind != other.kind:
             raise Unbounded(f"column {self.column!r} has values of {self.kind} and of {other.kind}")
         if self.kind not in FLOATING:
-            return replace(counts, low=min(self.low, other.low), high=max(self.high, other.high))
+            return min(self.low, other.low), max(self.high, other.high)
         lows = [low for low in (self.low, other.low) if not math.isnan(low)]
         nan = math.isnan(self.high) or math.isnan(other.high)
-        high = math.nan if nan else max(self.high, other.high)
-        return replace(counts, low=min(lows, default=math.nan), high=high)
+        return min(lows, default=math.nan), math.nan if nan else max(self.high, other.high)
 
     def to_json(self) -> list[Any]:
         """Of one without sizes."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Context, Decimal
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -56,6 +57,7 @@ _WRAPPERS = {
 _WIDER = {(INT, LONG), (FLOAT, DOUBLE)}
 
 
+@lru_cache(maxsize=256)
 def number_of(kind: pa.DataType | None) -> int:
     """Of a column's type; that of nulls where it is none of those that have statistics."""
     if isinstance(kind, pa.TimestampType):

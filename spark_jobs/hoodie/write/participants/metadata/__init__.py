@@ -18,7 +18,7 @@ from hoodie.metadata.index_definitions import IndexDefinition, index_definitions
 from hoodie.metadata.partition_groups import PartitionGroups
 from hoodie.metadata.partitions import Records
 from hoodie.metadata.partitions.column_ranges import ColumnRange
-from hoodie.metadata.table import Partition
+from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.read.settings import SPILL_PATH
 from hoodie.read.spill import spill_error
 from hoodie.table.handle import Table
@@ -74,6 +74,11 @@ class Making:
         return index_definitions(self.data) if self.data.layout.has_completion_time else {}
 
     @property
+    def stored(self) -> MetadataTable | None:
+        """The metadata table as readers have it; None where there is none."""
+        return MetadataTable.open(self.data)
+
+    @property
     def room(self) -> Room:
         """Where records go that memory has no place for."""
         return Room(folder=self.config[SPILL_PATH] or "", refusal=spill_error)
@@ -94,6 +99,11 @@ class Changed(Making):
         if isinstance(self.commit.metadata, CommitMetadata):
             return self.commit.metadata.extra_metadata.get(SCHEMA_KEY)
         return schema_of(self.data)
+
+    @cached_property
+    def stored(self) -> MetadataTable | None:
+        """Opened once: nothing is written to it before the instant's records are all there."""
+        return MetadataTable.open(self.data)
 
     @cached_property
     def previous_schema(self) -> str | None:

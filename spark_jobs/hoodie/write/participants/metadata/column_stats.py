@@ -144,18 +144,28 @@ def base_ranges(making: Making, files: Sequence[BaseFooter]) -> list[FileRanges]
     columns, later = frozenset(columns_of(making)), making.data.layout.has_completion_time
     found = []
     for item in files:
-        try:
-            ranges = footer_ranges(item.metadata, columns, partial(_ends, making, item))
-            types = types_of(item.metadata.schema.to_arrow_schema(), columns)
-        except (Unbounded, pa.ArrowException):
-            ranges, types = {}, dict.fromkeys(columns, pa.null())
-        of_legacy = LegacyCalendar.of(item.metadata.metadata) is not None  # days and times are of it
-        if of_legacy or not ranges or (later and not types.keys() <= ranges.keys()):
-            if later and item.metadata.num_rows:
-                raise _no_bounds(item.file.name)
-            continue
-        found.append(FileRanges(item.file.partition, item.file.name, ranges.values(), types))
+        if columns not in item.ranges:
+            item.ranges[columns] = _of_footer(making, item, columns)
+        ranges = item.ranges[columns]
+        if ranges is not None:
+            found.append(ranges)
+        elif later and item.metadata.num_rows:
+            raise _no_bounds(item.file.name)
     return found
+
+
+def _of_footer(making: Making, item: BaseFooter, columns: frozenset[str]) -> FileRanges | None:
+    """None where a column has no bounds, or days and times of the legacy calendar."""
+    try:
+        ranges = footer_ranges(item.metadata, columns, partial(_ends, making, item))
+        types = types_of(item.metadata.schema.to_arrow_schema(), columns)
+    except (Unbounded, pa.ArrowException):
+        return None
+    of_legacy = LegacyCalendar.of(item.metadata.metadata) is not None
+    lacking = making.data.layout.has_completion_time and not types.keys() <= ranges.keys()
+    if of_legacy or not ranges or lacking:
+        return None
+    return FileRanges(item.file.partition, item.file.name, ranges.values(), types)
 
 
 def log_ranges(making: Changed, metadata: CommitMetadata) -> Iterator[FileRanges]:
@@ -191,8 +201,10 @@ def ranges_of_log(changed: Changed, partition: str, stat: WriteStat) -> list[Col
 
 def _read_back(changed: Changed, stat: WriteStat) -> Iterable[Sequence[object]]:
     data, log = changed.data, LogFileName.parse(stat.file_name)
+    if log is None or log.cdc:
+        return ()
     schema = with_meta(from_avro(changed.schema or _NO_COLUMNS))
-    if log is None or log.cdc or not table_merger(data.properties, changed.config, schema).takes_whole_rows:
+    if not table_merger(data.properties, changed.config, schema).takes_whole_rows:
         return ()
     ranges = LogRanges(None)
     ranges.add(schema.empty_table())
@@ -226,9 +238,10 @@ def _no_bounds(name: str) -> CannotFollow:
 def types_of(schema: pa.Schema, columns: Iterable[str]) -> dict[str, pa.DataType]:
     """Of those of the columns that a schema has; paths have dots."""
     found = dict[str, pa.DataType]()
+    row, names = pa.struct(list(schema)), frozenset(schema.names)
     for column in columns:
-        kind: Any = pa.struct(list(schema))
-        for name in [column] if column in schema.names else column.split("."):
+        kind: Any = row
+        for name in [column] if column in names else column.split("."):
             place = kind.get_field_index(name) if pa.types.is_struct(kind) else -1
             kind = kind.field(place).type if place >= 0 else None
         if kind is not None:

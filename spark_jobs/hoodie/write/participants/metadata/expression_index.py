@@ -279,7 +279,7 @@ class _Index:
 
     def _stored(self, files: Sequence[File]) -> dict[File, ColumnRange]:
         """What the index says of files."""
-        metadata = MetadataTable.open(self.making.data) if files else None
+        metadata = self.making.stored if files else None
         if metadata is None or self.partition not in metadata.partitions:
             return {}
         found = column_stats(metadata, [self.column], files, self.partition)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from hoodie.errors import TableError
 from hoodie.format.names import PARQUET, BaseFileName, join
 from hoodie.format.parquet_guard import Footer
+from hoodie.metadata.partitions.column_stats import FileRanges
 from hoodie.storage import Storage
 from hoodie.timeline.commit import CommitMetadata
 
@@ -34,8 +35,11 @@ class DataFile:
 
 @dataclass(frozen=True)
 class BaseFooter:
+    """`ranges`: what was found in it, by the columns; None where a column has no bounds."""
+
     file: DataFile
     metadata: pq.FileMetaData
+    ranges: dict[frozenset[str], FileRanges | None] = field(default_factory=dict, compare=False)
 
     @property
     def texts(self) -> dict[str, str]:

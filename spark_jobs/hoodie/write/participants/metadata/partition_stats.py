@@ -26,7 +26,7 @@ from hoodie.metadata.partitions.partition_stats import deleted_partitions, parti
 from hoodie.metadata.partitions.value_types import restored
 from hoodie.metadata.settings import COLUMN_STATS_ENABLE, PARTITION_STATS_ENABLE, PARTITION_STATS_GROUPS
 from hoodie.metadata.state import begun_indexes
-from hoodie.metadata.table import MetadataTable, Partition
+from hoodie.metadata.table import Partition
 from hoodie.storage import FileInfo
 from hoodie.table.handle import Table
 from hoodie.table.slicing import LayoutTwoSlicing
@@ -146,9 +146,8 @@ def committed_slices(changed: Changed, metadata: CommitMetadata) -> dict[str, li
 
 def _listed(changed: Changed, metadata: CommitMetadata) -> MetadataListing:
     """With the files of the partitions that a commit touches."""
-    stored = MetadataTable.open(changed.data)
-    assert stored is not None
-    listed = MetadataListing(stored, changed.data.base_path)
+    assert changed.stored is not None
+    listed = MetadataListing(changed.stored, changed.data.base_path)
     listed.many(metadata.partitions)
     return listed
 
@@ -221,7 +220,7 @@ def _stored(
 ) -> Mapping[tuple[File, str], list[ColumnStats]]:
     """What the metadata table says of those of the files that are not new."""
     old = [file for file in files if file not in making.ranges]
-    metadata = MetadataTable.open(making.data) if old else None
+    metadata = making.stored if old else None
     if metadata is None or Partition.COLUMN_STATS not in metadata.partitions:
         return {}
     return column_stats(metadata, columns, old)
@@ -268,4 +267,6 @@ def as_type(one: ColumnRange, scale: int | None, kind: Any) -> ColumnRange:
     if not one.kind:
         return one
     wrapper, low = restored(one.kind, one.low, scale, kind)
+    if wrapper == one.kind:
+        return one
     return replace(one, kind=wrapper, low=low, high=restored(one.kind, one.high, scale, kind)[1])
