@@ -144,7 +144,7 @@ def gate(
         partitions = metadata.partitions
         with _asking(engine, table, plan, every, props, partitions, (instant, metadata)) as ask:
             found = [_outcome(validator, ask) for validator in every]
-        rows = [{name: _kept(value) for name, value in item.items()} for item in found]
+        rows = [{name: _stored(value) for name, value in item.items()} for item in found]
         said = json.dumps(rows)
         if failures := [item for item in found if not item["passed"]]:
             raise _failed(failures, len(every), said)
@@ -201,7 +201,7 @@ def _outcome(validator: Validator, ask: Ask) -> dict[str, Any]:
     }
 
 
-def _kept(value: Any) -> Any:
+def _stored(value: Any) -> Any:
     """Every reader of the table sees it."""
     return masked(value)[:_KEPT] if isinstance(value, str) else value
 
