@@ -183,10 +183,11 @@ def test_change_logs(tmp_path: Path, servers: Servers, mode: str) -> None:
         ("delete", "frame", small_rows(range(10, 25), 1)),
     ]
     table, requests = tmp_path / "t", list[Any]()
+    options = {**OPTIONS, **CDC, MODE: mode, "hoodie.write.table.version": 6}  # whose commits are JSON
     for number, (operation, how, rows) in enumerate(steps):
         file = tmp_path / f"{number}-{how}.parquet"
         pq.write_table(as_table(rows, KEYS if operation == "delete" else SMALL_SCHEMA), file)
-        requests.append([str(table), operation, str(file), {**OPTIONS, **CDC, MODE: mode}])
+        requests.append([str(table), operation, str(file), options])
     servers.ask("operations", "classic", requests)
     first, *later = sorted(item["instant"] for item in hoodie.instants(str(table)))
     before = rows_by_key(table, as_of=first)
