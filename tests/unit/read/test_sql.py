@@ -23,6 +23,7 @@ from tests.support.arrow import pc
 from tests.support.requests import counted
 from tests.support.rows import assert_same_rows
 from tests.support.sql import KEYS, QUERIES, Oracle, queries, write_orders, write_random
+from tests.support.stores import after
 
 
 @pytest.fixture(scope="module")
@@ -128,12 +129,13 @@ def test_partitions_that_the_text_rules_out_are_not_listed(
 def test_each_table_has_a_query_of_its_own(tables: dict[str, Any]) -> None:
     first, second = [entry["instant"] for entry in hoodie.instants(tables["orders"])][:2]
     path = tables["orders"]
+    since = after(path, first)
     asked = {
         "now": TableRef(path),
         "before": {"path": path, "as_of": first},
-        "fresh": {"path": path, "begin": first},
+        "fresh": {"path": path, "begin": since},
         "bases": {"path": path, "query": "read_optimized"},
-        "between": {"path": Path(path), "begin": "earliest", "end": first, "options": {}},
+        "between": {"path": Path(path), "begin": "earliest", "end": since, "options": {}},
     }
     text = " UNION ALL ".join(
         f"SELECT '{name}' AS name, id, amount, _hoodie_commit_time AS t FROM {name}" for name in asked
@@ -143,9 +145,9 @@ def test_each_table_has_a_query_of_its_own(tables: dict[str, Any]) -> None:
     for name, arguments in {
         "now": {},
         "before": {"as_of": first},
-        "fresh": {"begin": first},
+        "fresh": {"begin": since},
         "bases": {"query": "read_optimized"},
-        "between": {"begin": "earliest", "end": first},
+        "between": {"begin": "earliest", "end": since},
     }.items():
         rows = answer.filter(pc.equal(answer["name"], name)).drop_columns(["name"])
         expected = hoodie.read_table(path, columns=["id", "amount", "_hoodie_commit_time"], **arguments)
