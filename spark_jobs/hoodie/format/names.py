@@ -94,6 +94,10 @@ def new_file_prefix() -> str:
     return prefix
 
 
+#: how file ids of buckets end that each of several writers may begin with a log, as of an update
+SHARED_BUCKET = "-0000-0000-0000-000000000000-0"
+
+
 def new_file_id(prefix: str | None = None, index: int = 0) -> str:
     """`<uuid4>-<n>`; files rolled inside one write task share the uuid and count n."""
     return f"{prefix or new_file_prefix()}-{index}"

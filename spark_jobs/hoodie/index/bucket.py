@@ -18,14 +18,13 @@ import pyarrow as pa
 from hoodie.codec.hashing import UInt32Array
 from hoodie.concurrency.settings import CONCURRENCY_MODE, ConcurrencyMode
 from hoodie.config.key import Config
-from hoodie.format.names import new_file_id
+from hoodie.format.names import SHARED_BUCKET, new_file_id
 from hoodie.index.hashed import HashedIndex
 from hoodie.index.hashed_values import HashedValues, hash_fields, remembered
 from hoodie.index.locations import Positions
 from hoodie.index.settings import BUCKETS, HASH_FIELDS, BucketEngine
 
 _DIGITS = 8
-_SHARED = "-0000-0000-0000-000000000000-0"
 _NUMBERED = re.compile(r"[0-9]{8}-")
 #: numbers of buckets that are tried for the advice of an error
 _TRIED = 4096
@@ -48,7 +47,7 @@ class BucketIndex(HashedIndex):
         return int(file_id[:_DIGITS]) if _NUMBERED.match(file_id) else None
 
     def new_file_id(self, partition: str, number: int) -> str:
-        return f"{number:0{_DIGITS}d}{_SHARED if self.shared else new_file_id()[_DIGITS:]}"
+        return f"{number:0{_DIGITS}d}{SHARED_BUCKET if self.shared else new_file_id()[_DIGITS:]}"
 
     def advice(self, stored: Sequence[tuple[int, pa.Array[Any]]]) -> str:
         rules = [self.hashing.rule, *([self.hashing.rule.other] if self.hashing.either else [])]

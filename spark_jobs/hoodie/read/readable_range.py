@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from hoodie.codec.avro import read_record
 from hoodie.config.versions import LayoutVersion
 from hoodie.errors import StateUnavailable, TableBusy
-from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.format.names import SHARED_BUCKET, BaseFileName, LogFileName, join
 from hoodie.read.query import EARLIEST
 from hoodie.read.settings import HOLES_POLICY, Holes
 from hoodie.storage import FileInfo, Storage
@@ -161,6 +161,7 @@ def needs_as_of(
     held: dict[Group, list[str]] = {}
     replaced: set[Group] = set()
     later: dict[Group, Need | None] = {}
+    logged: set[Group] = set()
     slicing = slicing_of(timeline, storage)
     for at, instant in _commits(timeline, by_completion):
         later_one = REQUESTED.after(at, time)
@@ -176,8 +177,10 @@ def needs_as_of(
         for partition, stats in commit.partition_to_write_stats.items():
             for stat in stats:
                 group = (partition, stat.file_id)
-                if stat.path and group not in later:
-                    later[group] = _before(stat, commit, time, slicing)
+                if stat.path and (group not in later or (group in logged and not _is_log(stat))):
+                    before = _before(stat, commit, time, slicing)
+                    later[group] = before if before and before.base else later.get(group, before)
+                    (logged.add if slicing.of_writes and _is_log(stat) else logged.discard)(group)
         for group in _replaced(commit):
             later.setdefault(group, Need())
     needs = {group: Need(tuple(names)) for group, names in held.items() if groups is None or group in groups}
@@ -217,9 +220,14 @@ def _before(stat: WriteStat, commit: CommitMetadata, time: InstantTime, slicing:
     """What a group consisted of as of `time`, by the first write after it; None for a new group.
 
     A log file whose slice is later belongs to a pending compaction, whose input the cleaner leaves.
+    In layout two a log names no slice. The group was there if the log has updates, but for a bucket that
+    writers at once begin. A later base file names the one before it.
     """
     log = LogFileName.parse(_name(stat.path or ""))
     if log is not None:
+        if slicing.of_writes and not stat.base_file:
+            known = stat.num_update_writes and not stat.file_id.endswith(SHARED_BUCKET)
+            return Need() if known else None
         base = BaseFileName.parse(_name(stat.base_file or ""))
         if REQUESTED.after(slicing.slice_of(log, (base.instant,) if base else ()), time):
             return None
@@ -229,6 +237,10 @@ def _before(stat: WriteStat, commit: CommitMetadata, time: InstantTime, slicing:
         return Need() if commit.compacted or commit.operation_type == _COMPACT else None
     before = InstantTime(stat.prev_commit or NO_TIME)
     return Need(base=before) if REQUESTED.until(before, time) else None
+
+
+def _is_log(stat: WriteStat) -> bool:
+    return LogFileName.parse(_name(stat.path or "")) is not None
 
 
 def _replaced(commit: CommitMetadata) -> set[Group]:

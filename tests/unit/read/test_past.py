@@ -124,10 +124,12 @@ def test_other_partitions_of_that_time_are_answered(tmp_path: Path) -> None:
     assert read(path, as_of=first, where="region = 'us'") == expected(*rows("us", 1))
 
 
+@pytest.mark.parametrize("version", [6, 9])
 @pytest.mark.parametrize("kind", full_but({"MERGE_ON_READ"}, KINDS))
-def test_slices_that_archived_commits_wrote(tmp_path: Path, kind: str) -> None:
+def test_slices_that_archived_commits_wrote(tmp_path: Path, kind: str, version: int) -> None:
     """Nothing on the timeline names them but the commits that came after."""
-    path, options = tmp_path / "t", {TYPE: kind}
+    path = tmp_path / "t"
+    options: dict[str, Any] = {TYPE: kind, "hoodie.write.table.version": version}
     write(path, rows("eu", 1) + rows("us", 1) + rows("asia", 1), **options)
     third = [write(path, rows("us", 3), **options) for _ in range(4)][-1]
     if kind == "MERGE_ON_READ":
