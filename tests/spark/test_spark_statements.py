@@ -155,3 +155,53 @@ def test_merges_are_those_of_the_local_engine(
             sorted(map(repr, hoodie.read_table(table, meta=False).to_pylist())) for table in (theirs, ours)
         )
         assert found == expected, statement
+
+
+COMPLETED = "t: the rows that are found, as they are written"
+AFTER_ALL = "t: joined after all, for rows that can't be looked for"
+KEYED = "MERGE INTO t USING {source} ON t.id = s.id AND t.number = s.number AND t.day = s.day WHEN MATCHED"
+SET = "THEN UPDATE SET t.note = s.note, t.amount = s.amount"
+#: what a merge that sets columns to those of the source says of its reading, by the source
+COMPLETING = {
+    "s": [COMPLETED],
+    "(SELECT id, number, day, note, amount FROM s WHERE number < 4) s": [COMPLETED],
+    "(SELECT id, number, day, max(note) note, max(amount) amount FROM s GROUP BY 1, 2, 3) s": [COMPLETED],
+    "(SELECT id, CAST(number AS bigint) AS number, day, note, amount FROM s) s": [],
+    "(SELECT id, number, day, note, CAST(amount AS int) AS amount FROM s) s": [],
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("mode", ["classic", "connect"])
+def test_merges_that_set_columns_join_nothing(servers: Servers, tmp_path: Path, mode: str) -> None:
+    """Rows are those of the statement with a condition, which joins; of a source with a null key, too."""
+    pick = random.Random(mode)
+    ours, theirs, path = (str(tmp_path / name) for name in ("local", "spark", "s.parquet"))
+    options = {
+        "hoodie.datasource.write.recordkey.field": "id,number",
+        "hoodie.datasource.write.partitionpath.field": "day",
+        "hoodie.datasource.write.precombine.field": "amount",
+        "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+        "hoodie.write.table.version": "9",
+    }
+    first = _orders(pick, 60)
+    first = first.set_column(4, "amount", pa.array([1] * 60, pa.int64()))
+    hoodie.write_table(first, ours, options=options)
+    shutil.copytree(ours, theirs)
+    for number, (source, reads) in enumerate([*COMPLETING.items(), ("s", [COMPLETED, AFTER_ALL])]):
+        rows = _orders(pick, 40).set_column(4, "amount", pa.array([number + 2] * 40, pa.int64()))
+        if AFTER_ALL in reads:
+            ids = [None if at == 3 else value for at, value in enumerate(rows.column("id").to_pylist())]
+            rows = rows.set_column(0, "id", pa.array(ids, pa.string()))
+        pq.write_table(rows, path)
+        merge, plain = KEYED.format(source=source), KEYED.format(source="s")
+        narrow = " AND s.number < 4" if "number < 4" in source else " AND true"
+        hoodie.sql(f"{plain}{narrow} {SET}", tables={"t": ours, "s": rows})
+        said = servers.ask("statements", mode, theirs, path, [f"{merge} {SET}"])
+        assert said["said"] == ["upsert"]
+        assert said["read"][: len(reads)] == reads
+        assert (COMPLETED in said["read"]) == bool(reads)
+        found, expected = (
+            sorted(map(repr, hoodie.read_table(table, meta=False).to_pylist())) for table in (theirs, ours)
+        )
+        assert found == expected, source

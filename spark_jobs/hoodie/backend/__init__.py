@@ -105,6 +105,14 @@ class Backend(ABC):
         """The same as rows that `frame` takes, which may be read once."""
         return self.sql(text, tables, rows)
 
+    def alike(self, rows: Any, wanted: pa.Schema) -> pa.Schema:
+        """Those of the wanted columns that rows of `sql` have in these types, so that values which are equal
+        in Arrow are equal there; none where two columns have one name, and where a backend knows none.
+        """
+        import pyarrow as pa
+
+        return pa.schema([])
+
     def held(
         self, rows: Any, wanted: pa.Schema, most: int
     ) -> AbstractContextManager[tuple[Any, pa.Table | None]]:

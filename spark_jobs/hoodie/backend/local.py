@@ -91,6 +91,11 @@ class LocalBackend(Backend):
 
         return sql_batches(text, tables, rows)
 
+    def alike(self, rows: Any, wanted: pa.Schema) -> pa.Schema:
+        import pyarrow as pa
+
+        return pa.schema([field for field in wanted if (field.name, field.type) in _types(rows.schema)])
+
     def relation(self, rows: Any, known: pa.Schema | None = None) -> Any:
         """Raises InputError for rows that can be read once only: a text may need them more often."""
         import pyarrow as pa
@@ -106,6 +111,10 @@ class LocalBackend(Backend):
         if found is rows:
             raise InputError("a RecordBatchReader can be read once; pass a pyarrow Table or Dataset")
         return _in_microseconds(found.read_all())
+
+
+def _types(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return [(field.name, field.type) for field in schema]
 
 
 def _in_microseconds(rows: Any) -> Any:

@@ -115,29 +115,38 @@ class SparkBackend(Backend):
 
         return sql_frame(self._session, text, tables, rows)
 
-    @contextlib.contextmanager
-    def held(self, rows: Any, wanted: pa.Schema, most: int) -> Iterator[tuple[Any, pa.Table | None]]:
+    def alike(self, rows: Any, wanted: pa.Schema) -> pa.Schema:
         import pyarrow as pa
 
-        from hoodie.engine.repeatable import is_constant
-        from hoodie.engine.session import few_cached_partitions, plan_text, to_spark_schema
-        from hoodie.engine.values import distinct_rows
+        from hoodie.engine.session import to_spark_schema
 
+        if len({name.lower() for name in rows.columns}) < len(rows.columns):
+            return pa.schema([])
         # the name of a type has its collation, if values are equal by one
         kinds = {field.name: field.dataType.simpleString() for field in rows.schema}
         asked = zip(wanted, to_spark_schema(wanted), strict=True)
-        alike = [field for field, kind in asked if kinds.get(field.name) == kind.dataType.simpleString()]
-        if not alike or len({name.lower() for name in rows.columns}) < len(rows.columns):
+        return pa.schema(
+            [field for field, kind in asked if kinds.get(field.name) == kind.dataType.simpleString()]
+        )
+
+    @contextlib.contextmanager
+    def held(self, rows: Any, wanted: pa.Schema, most: int) -> Iterator[tuple[Any, pa.Table | None]]:
+        from hoodie.engine.repeatable import is_constant
+        from hoodie.engine.session import few_cached_partitions, plan_text
+        from hoodie.engine.values import distinct_rows
+
+        alike = self.alike(rows, wanted)
+        if not alike.names:
             yield rows, None
             return
         engine = self.engine()
         if is_constant(plan_text(rows, logical=True)):
-            yield rows, distinct_rows(engine, rows, pa.schema(alike), most)
+            yield rows, distinct_rows(engine, rows, alike, most)
             return
         with few_cached_partitions(self._session):
             kept = rows.persist()
         try:
-            yield kept, distinct_rows(engine, kept, pa.schema(alike), most)
+            yield kept, distinct_rows(engine, kept, alike, most)
         finally:
             kept.unpersist()
 

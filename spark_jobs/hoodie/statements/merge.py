@@ -23,6 +23,7 @@ from hoodie.statements.plan import (
     Join,
     Plan,
     Target,
+    Updates,
     assigned,
     cast,
     failure,
@@ -73,7 +74,39 @@ def merge_plan(statement: Merge, target: Target, source: Sequence[str]) -> Plan:
         flagged=bool(deletes),
         changed=_changed(statement, target, equal),
         join=_join(statement, target, source, equal, joined),
+        updates=_updates(statement, target, source, equal),
     )
+
+
+def _updates(
+    statement: Merge, target: Target, source: Sequence[str], equal: Mapping[str, exp.Expr]
+) -> Updates | None:
+    """Of a statement that sets columns, the ordering column among them, to columns of the source; None of
+    others, and where of rows with one key another one may count than by the ordering column.
+    """
+    (when, *others), changed = statement.whens, _changed(statement, target, equal)
+    found = _plain_columns(statement, source, equal)
+    if others or not changed or when.condition is not None or when.assignments is None or not target.logged:
+        return None
+    if found.keys() != equal.keys() or not {*target.partitions} <= found.keys():
+        return None
+    given = {name: value for name, value in assigned(when.assignments, target).items() if name in changed}
+    columns = {**found, **_plain_columns(statement, source, given, named=True)}
+    ordering = _ordering(target, source)
+    if columns.keys() != {*found, *changed} or len(ordering) != 1:
+        return None
+    if columns.get(target.ordering[0]) != ordering[0]:
+        return None
+    schema = pa.schema([field for field in target.schema if field.name in columns])
+    flat = not any(pa.types.is_nested(field.type) for field in schema)
+    if not flat or not all(takes(schema.field(name).type) for name in found):
+        return None
+    chosen = [
+        exp.alias_(exp.column(columns[name], table=statement.alias, quoted=True), name, quoted=True)
+        for name in schema.names
+    ]
+    query = exp.select(*chosen).from_(statement.source.copy())
+    return Updates(query=query, schema=schema, found_by=tuple(found))
 
 
 def _join(
@@ -95,15 +128,17 @@ def _join(
     return Join(source=first, query=query, columns=found, compared=pa.schema(compared))
 
 
-def _plain_columns(statement: Merge, source: Sequence[str], equal: Mapping[str, exp.Expr]) -> dict[str, str]:
-    """The columns of the target that ON compares with columns of the source as they are, with these. No two
-    have the same.
+def _plain_columns(
+    statement: Merge, source: Sequence[str], equal: Mapping[str, exp.Expr], *, named: bool = False
+) -> dict[str, str]:
+    """The columns of the target that are compared with columns of the source as they are, or set to them,
+    with these. No two have the same. `named`: a column counts with the name of the source before it only.
     """
     found: dict[str, str] = {}
     for name, value in equal.items():
         if not isinstance(value, exp.Column) or len(value.parts) > (2 if value.table else 1):
             continue
-        if value.table and value.table.lower() != statement.alias.lower():
+        if (value.table or named) and value.table.lower() != statement.alias.lower():
             continue  # a field of a column
         alike = [column for column in source if column.lower() == value.name.lower()]
         if len(alike) == 1 and alike[0] not in found.values():

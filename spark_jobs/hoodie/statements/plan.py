@@ -22,9 +22,11 @@ from hoodie.read.sql_tables import SqlTable
 from hoodie.source.ddl import ddl
 from hoodie.statements.parser import ASSIGNED, DIALECT, OWN, Assignments, Delete, Insert, Named, Update
 from hoodie.statements.words import MARK
+from hoodie.table.properties import TableType
 from hoodie.table.table_schema import TableSchema
 from hoodie.text import argument
 from hoodie.write.operation import Operation
+from hoodie.write.settings import MERGE_INTO_PARTIAL
 from hoodie.write.table_options import merged, written_by
 
 
@@ -34,7 +36,8 @@ class Target:
     of.
 
     ordering: the ordering columns, if they are top-level ones. keeps_newer: a stored row with a greater
-    ordering value stays. whole_rows: a row that is written replaces the stored one in all columns.
+    ordering value stays. whole_rows: a row that is written replaces the stored one in all columns. logged:
+    changed columns may be logged alone.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Target:
     ordering: tuple[str, ...]
     keeps_newer: bool
     whole_rows: bool
+    logged: bool = False
 
     def column(self, given: str) -> str:
         """The table's spelling of a column. Raises ConfigError where it has none."""
@@ -88,6 +92,9 @@ def target_of(name: str, asked: SqlTable) -> Target:
         ordering=fields if all(name in schema.names for name in fields) else (),
         keeps_newer=merging.keeps_newer,
         whole_rows=merging.takes_whole_rows,
+        logged=config[MERGE_INTO_PARTIAL]
+        and props.table_type is TableType.MERGE_ON_READ
+        and props.merge_rule.by_mode,
     )
 
 
@@ -113,6 +120,17 @@ class Join:
     compared: pa.Schema
 
 
+@dataclass(frozen=True, kw_only=True)
+class Updates:
+    """Rows of the source in the columns `schema`, which the target's are set to, or are found by (as of
+    `Derived`): the write completes them.
+    """
+
+    query: exp.Query
+    schema: pa.Schema
+    found_by: tuple[str, ...]
+
+
 #: names of tables in the second query of a `Join`
 SOURCE, TARGET = "hoodie_merge_source", "hoodie_merge_target"
 
@@ -120,7 +138,8 @@ SOURCE, TARGET = "hoodie_merge_source", "hoodie_merge_target"
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """`reads`: are the rows made of those of the target. `flagged`, `changed`: as of `Derived`. `join`: the
-    same rows in two steps, where the query is a join whose first step is worth it.
+    same rows in two steps, where the query is a join whose first step is worth it. `updates`: the same rows,
+    and others, before they meet those of the target, where the write can do the rest.
     """
 
     operation: Operation
@@ -129,6 +148,7 @@ class Plan:
     flagged: bool = False
     changed: tuple[str, ...] = ()
     join: Join | None = None
+    updates: Updates | None = None
 
 
 def delete_plan(statement: Delete, target: Target) -> Plan:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hoodie.services.results import ServiceResult
     from hoodie.statements.parser import Delete, Insert, Merge, Update
-    from hoodie.statements.plan import Join, Plan, Target
+    from hoodie.statements.plan import Join, Plan, Target, Updates
 
 _ATTEMPTS = 3
 #: of a source's values that the driver collects and each task is given
@@ -119,8 +119,21 @@ class _Attempt:
         )
 
     def run(self, statement: Delete | Update | Insert | Merge, progress: ProgressCallback) -> WriteResult:
-        asked = self.tables[self.name]
         plan = self._plan(statement)
+        if plan.updates is not None and (done := self._updated(plan, plan.updates, progress)) is not None:
+            return done
+        try:
+            with self._rows_of(plan, progress) as made:
+                return self._written(made, plan, progress)
+        except Exception as error:
+            if (said := _failure(error)) is None:
+                raise
+            raise InputError(said, sql=self.request.text) from None
+
+    def _written(
+        self, rows: Any, plan: Plan, progress: ProgressCallback, found_by: tuple[str, ...] = ()
+    ) -> WriteResult:
+        asked = self.tables[self.name]
         request = WriteRequest(
             asked.ref.uri,
             plan.operation,
@@ -132,15 +145,24 @@ class _Attempt:
                 read=asked.open().timeline if plan.reads else None,
                 flagged=plan.flagged,
                 changed=plan.changed,
+                found_by=found_by,
             ),
         )
+        return write(self.backend.engine(), self.backend.frame(rows), request, progress)
+
+    def _updated(self, plan: Plan, updates: Updates, progress: ProgressCallback) -> WriteResult | None:
+        """None where the rows can't be written so, be it that one of them is bad which has no stored row."""
+        if self.request.dry_run:
+            return None
+        rows = self.backend.sql_rows(self._text(updates.query), self._named_in(updates.query), self.rows)
+        if self.backend.alike(rows, updates.schema).names != updates.schema.names:
+            return None
+        progress("read", f"{self.name}: the rows that are found, as they are written")
         try:
-            with self._rows_of(plan, progress) as made:
-                return write(self.backend.engine(), self.backend.frame(made), request, progress)
-        except Exception as error:
-            if (said := _failure(error)) is None:
-                raise
-            raise InputError(said, sql=self.request.text) from None
+            return self._written(rows, plan, progress, updates.found_by)
+        except InputError:
+            progress("read", f"{self.name}: joined after all, for rows that can't be looked for")
+            return None
 
     @contextlib.contextmanager
     def _rows_of(self, plan: Plan, progress: ProgressCallback) -> Iterator[Any]:

@@ -75,6 +75,8 @@ class WriteContext:
     log_only: bool = False
     #: have rows a last column of their own that says which ones delete their key
     flagged: bool = False
+    #: rows have these columns and those of partial log blocks alone (see `Derived`); none: they have all
+    found_by: tuple[str, ...] = ()
 
     @property
     def base_path(self) -> str:
@@ -101,6 +103,11 @@ class WriteContext:
         """The data columns that incoming rows bring, and the flag."""
         if self.flagged:
             return self.schema.append(pa.field(IS_DELETED, pa.bool_()))
+        if self.found_by:
+            partial = None if self.logs is None else self.logs.partial
+            assert partial is not None
+            names = {*self.found_by, *partial.names}
+            return pa.schema([field for field in self.schema if field.name in names])
         return self.schema if self.operation.brings_rows else pa.schema([])
 
     @property

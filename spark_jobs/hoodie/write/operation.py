@@ -103,12 +103,15 @@ class Derived:
     read: the timeline that rows of the table itself were read by, None where none were; a commit of rows
     that is not on it refuses the write. flagged: rows whose `_hoodie_is_deleted` is true delete their key,
     also where the table has no such column. changed: the columns in which rows that are stored get other
-    values; none: they may in all of them.
+    values; none: they may in all of them. found_by: rows come with these columns, the changed ones and the
+    ordering column alone; each is completed by the stored row of its key that has the same values in these
+    columns, and left out where there is none. Without any, rows come with all columns.
     """
 
     read: Timeline | None = None
     flagged: bool = False
     changed: tuple[str, ...] = ()
+    found_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

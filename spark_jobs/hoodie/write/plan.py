@@ -48,7 +48,7 @@ from hoodie.write.assign.workload import Parallelism, average_record_size
 from hoodie.write.context import WriteContext
 from hoodie.write.files.cdc import ChangeFormat, LogFormat, PartialSchema
 from hoodie.write.input.delete_keys import Duplicates, dropping_inserts, keys_to_delete, unseen_copies
-from hoodie.write.input.self_referencing import check_self_overwrite, is_flagged, partial_columns
+from hoodie.write.input.self_referencing import check_self_overwrite, completing, is_flagged, partial_columns
 from hoodie.write.new_properties import check_version, new_properties
 from hoodie.write.operation import Operation, WriteRequest
 from hoodie.write.participants.metadata.column_stats import reported_columns
@@ -224,7 +224,7 @@ def resolve(table: Table, request: WriteRequest, incoming: pa.Schema) -> WritePl
         request=request,
         table_name=name,
         config=config,
-        context=context,
+        context=completing(context, request, props, config, incoming),
         storage=storage,
         extra_metadata=_extra(request, config, avro_text if operation.brings_rows or stored else ""),
         new_properties=_new(config, name, shape, index) if props is None else None,

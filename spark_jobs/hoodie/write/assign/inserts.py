@@ -235,6 +235,8 @@ class PlaceTagged:
             stored[hits.rows] = hits.stored
             new: Any = targets == NOWHERE
             new[hits.rows[~updates]] = False
+            if context.found_by:
+                new[:] = False
             self._place_new(names, staged, np.flatnonzero(new), targets)
             chosen = np.flatnonzero(targets != NOWHERE)
             targets = np.concatenate([targets[chosen], self._writes(copies.labels)])

@@ -16,11 +16,13 @@ from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.read.key_join import Part
+from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import WriteStat
 from hoodie.timeline.time import InstantTime
 from hoodie.write.assign.workload import FileGroupWrite
 from hoodie.write.blobs import DELETES, ERROR, SUMMARY, decode_rows, error_message, error_of, message, values
 from hoodie.write.context import STORED_ROW, WriteContext
+from hoodie.write.files.completion import completed
 from hoodie.write.files.handles import Handles
 from hoodie.write.input.combine_keys import COPIES, DedupRows
 from hoodie.write.input.delete_keys import LAST
@@ -60,7 +62,7 @@ class WriteFileGroups:
             gone = self._deleted(deletes)
             merger = context.merger if context.duplicates.combine else LAST
             if write.slice is not None and write.append:
-                return held.rows, handles.append(write.slice, held.parts(context.merger), gone)
+                return held.rows, self._append(handles, write.slice, held.parts(context.merger), gone)
             if write.base is not None and context.duplicates.merge:
                 return held.rows, handles.merge(write.base, [*held.parts(merger), *gone], iter(()))
             tables = held.stream()
@@ -71,6 +73,14 @@ class WriteFileGroups:
             if context.sort:
                 tables = _sorted(tables, context.merge_budget)
             return held.rows, handles.create(write.partition, write.file_id, tables)
+
+    def _append(
+        self, handles: Handles, slice_: FileSlice, parts: list[Part], gone: list[Part]
+    ) -> list[WriteStat]:
+        if not self.context.found_by:
+            return handles.append(slice_, parts, gone)
+        with completed(self.context, handles.storage, slice_, parts) as rows:
+            return handles.append(slice_, rows, gone)
 
     def _rows(self, blobs: Iterator[_Received], deletes: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows among the blobs; keys to delete are put aside. Raises the error of a task before."""

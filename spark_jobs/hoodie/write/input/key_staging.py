@@ -77,7 +77,7 @@ def keys_of_frame(engine: Engine, frame: Frame, plan: WritePlan) -> Frame | None
     if not (index is None or context.looks_up or isinstance(index, PlacingIndex)):
         return None
     checked = _checked(context)
-    if checked is None or not _as_stored(engine.schema(frame), context.schema):
+    if checked is None or not _as_stored(engine.schema(frame), context.incoming_schema):
         return None
     return engine.apart(frame, tuple(dict.fromkeys((*context.keys.key_columns, *checked))))
 

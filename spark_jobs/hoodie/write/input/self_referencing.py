@@ -9,13 +9,15 @@ writers at once (concurrency): the write loses, or plans again, which repeats th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
 from hoodie.concurrency.changes import news
 from hoodie.config.key import Config
-from hoodie.errors import CommitConflict, ConfigError
+from hoodie.errors import CommitConflict, ConfigError, InputError
 from hoodie.format.meta_fields import IS_DELETED
+from hoodie.format.schema import canonical
 from hoodie.index import Index, PlacingIndex, Scope
 from hoodie.merge import Merger
 from hoodie.merge.settings import DELETE_FIELD
@@ -24,8 +26,9 @@ from hoodie.table.properties import BOOTSTRAP_BASE_PATH, TableProperties
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import REWRITES
 from hoodie.timeline.instant import Action, Instant
-from hoodie.write.operation import Derived
-from hoodie.write.settings import CDC_ENABLED, MERGE_INTO_PARTIAL
+from hoodie.write.context import WriteContext
+from hoodie.write.operation import Derived, Operation, WriteRequest
+from hoodie.write.settings import CDC_ENABLED, MAX_AMPLIFICATION, MERGE_INTO_PARTIAL, Known
 
 
 def check_self_overwrite(table: Table, timeline: Timeline, derived: Derived | None) -> None:
@@ -108,3 +111,32 @@ def partial_columns(
     if props.get(BOOTSTRAP_BASE_PATH) or not props.populate_meta_fields:
         return ()
     return tuple(name for name in schema.names if name in {*derived.changed, *rule.ordering_fields})
+
+
+def completing(
+    context: WriteContext,
+    request: WriteRequest,
+    props: TableProperties | None,
+    config: Config,
+    rows: pa.Schema,
+) -> WriteContext:
+    """The context of a write whose rows the stored ones complete, if the request has such `rows`. Raises
+    InputError where these can't be: the statement is evaluated in all columns then.
+    """
+    derived = request.derived
+    if derived is None or not derived.found_by:
+        return context
+    known = {field.name: field for field in canonical(rows)}
+    logged = context.logs is not None and context.logs.partial is not None
+    index, keys = context.index, {*context.keys.key_columns}
+    found = index is not None and index.scope is Scope.PARTITION and context.operation is Operation.UPSERT
+    asked = request.dry_run or config[MAX_AMPLIFICATION] or context.duplicates.known is not Known.NONE
+    dropped = props is None or props.drop_partition_columns
+    if not logged or not found or asked or dropped or not keys <= {*derived.found_by}:
+        raise InputError("rows are not completed by those of this table, or of this write; give all columns")
+    narrow = replace(context, found_by=derived.found_by)
+    for field in narrow.incoming_schema:
+        given = known.get(field.name)
+        if given is None or given.type != field.type or pa.types.is_nested(field.type):
+            raise InputError(f"column {field.name} is not as the table has it; cast it", column=field.name)
+    return narrow

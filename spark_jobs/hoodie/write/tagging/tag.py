@@ -329,5 +329,5 @@ def _count(
         profile.missing = total - sum(summary["rows"] for summary in summaries)
         return
     for partition, rows in left.items():
-        if rows:
+        if rows and not context.found_by:
             profile.groups[partition, ""] = [rows, int(rows * sizes[partition])]
