@@ -174,7 +174,7 @@ COMPLETING = {
 @pytest.mark.full
 @pytest.mark.parametrize("mode", ["classic", "connect"])
 def test_merges_that_set_columns_join_nothing(servers: Servers, tmp_path: Path, mode: str) -> None:
-    """Rows are those of the statement with a condition, which joins; of a source with a null key, too."""
+    """Rows are those of the statement with a condition, which joins; of a bad row that is not found, too."""
     pick = random.Random(mode)
     ours, theirs, path = (str(tmp_path / name) for name in ("local", "spark", "s.parquet"))
     options = {
@@ -191,8 +191,8 @@ def test_merges_that_set_columns_join_nothing(servers: Servers, tmp_path: Path, 
     for number, (source, reads) in enumerate([*COMPLETING.items(), ("s", [COMPLETED, AFTER_ALL])]):
         rows = _orders(pick, 40).set_column(4, "amount", pa.array([number + 2] * 40, pa.int64()))
         if AFTER_ALL in reads:
-            ids = [None if at == 3 else value for at, value in enumerate(rows.column("id").to_pylist())]
-            rows = rows.set_column(0, "id", pa.array(ids, pa.string()))
+            new = {**rows.slice(0, 1).to_pylist()[0], "id": "new", "amount": None}
+            rows = pa.concat_tables([rows, pa.Table.from_pylist([new], rows.schema)])
         pq.write_table(rows, path)
         merge, plain = KEYED.format(source=source), KEYED.format(source="s")
         narrow = " AND s.number < 4" if "number < 4" in source else " AND true"
