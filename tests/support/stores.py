@@ -23,7 +23,7 @@ def store_at(path: str | Path) -> TimelineStore:
 
 def publish(path: str | Path, instant: Instant, metadata: Metadata) -> None:
     """The completed file, in the layout that the table has, of an instant completed after all others."""
-    store, last = store_at(path), Timeline.load(str(path)).last_time
+    store, last = store_at(path), Timeline.load(str(Path(path).absolute())).last_time
     if store.layout.has_completion_time:
         instant = instant.completed_at(InstantTime(str(max(int(instant.time), int(last or 0)) + 1)))
     store.create(instant, store.content(metadata))
@@ -46,6 +46,6 @@ def after(path: str | Path, instant: str) -> str:
     """`begin` of a query of what was committed later: versions 8 and 9 ask for times of completion."""
     return next(
         str(item.completion or item.time)
-        for item in Timeline.load(str(path)).commits()
+        for item in Timeline.load(str(Path(path).absolute())).commits()
         if item.time == instant
     )

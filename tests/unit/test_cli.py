@@ -20,6 +20,7 @@ import pytest
 
 import hoodie
 from hoodie.cli import main
+from tests.support.stores import after, timeline_at
 
 KEYED = ["--option", "hoodie.datasource.write.recordkey.field=id"]
 OPTIONS = [
@@ -202,7 +203,6 @@ def test_read_for_programs(run: Run, table: str) -> None:
     assert document["base_path"] == os.path.abspath(table)
 
 
-@pytest.mark.table_version(6)
 def test_queries(run: Run, table: str) -> None:
     first, second = (entry["instant"] for entry in hoodie.instants(table))
 
@@ -211,8 +211,9 @@ def test_queries(run: Run, table: str) -> None:
         assert said.code == 0, said.out
         return sorted((row["id"], row["n"]) for row in said.document["rows"])
 
-    assert answer("--query", "incremental", "--begin", first) == [("a", 10), ("d", 4)]
-    assert answer("--begin", first, "--end", second, "--where", "n > 4") == [("a", 10)]
+    since, until = after(table, first), after(table, second)
+    assert answer("--query", "incremental", "--begin", since) == [("a", 10), ("d", 4)]
+    assert answer("--begin", since, "--end", until, "--where", "n > 4") == [("a", 10)]
     assert answer("--begin", "earliest") == answer("--query", "read_optimized") == answer()
     before = [("a", 1), ("b", 2), ("c", 3)]
     assert answer("--query", "time_travel", "--as-of", first) == answer("--as-of", first) == before
@@ -305,9 +306,8 @@ def test_timeline(run: Run, table: str) -> None:
     assert document["instants"] == hoodie.instants(table)
 
 
-@pytest.mark.table_version(6)
 def test_a_pending_write_is_on_the_timeline(run: Run, table: str) -> None:
-    Path(table, ".hoodie", "29990101000000000.commit.requested").touch()
+    (timeline_at(table) / "29990101000000000.commit.requested").touch()
     last = run("timeline", "--table", table).out.splitlines()[-3].split()
     assert last[:3] == ["29990101000000000", "commit", "requested"]
 
@@ -484,8 +484,9 @@ def test_a_reader_that_leaves_early_is_no_error(run: Run, table: str) -> None:
     command.stderr.close()
 
 
-@pytest.mark.table_version(6)
 def test_timeline_and_files_need_the_standard_library_only(table: str) -> None:
+    """Of a table of version 6, whose commits are JSON."""
+    hoodie.downgrade_table(table, "6")
     code = (
         "import sys; from hoodie.cli import main\n"
         f"main(['timeline', '--table', {table!r}]); main(['files', '--table', {table!r}])\n"
@@ -495,7 +496,6 @@ def test_timeline_and_files_need_the_standard_library_only(table: str) -> None:
     assert said.stdout.splitlines()[-1] == "[]"
 
 
-@pytest.mark.table_version(6)
 def test_sigterm_withdraws_the_write(run: Run, table: str, tmp_path: Path) -> None:
     code = (
         "import sys, time; from hoodie.cli import main\n"
@@ -504,14 +504,15 @@ def test_sigterm_withdraws_the_write(run: Run, table: str, tmp_path: Path) -> No
         "WriteInput.write = slow\n"
         f"sys.exit(main(['upsert', '--table', {table!r}, '--source', '1.csv']))"
     )
-    before = sorted(os.listdir(Path(table, ".hoodie")))
+    timeline = timeline_at(table)
+    before = sorted(os.listdir(timeline))
     job = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     assert job.stdout is not None
     assert job.stdout.readline() == "ready\n"
-    assert len(os.listdir(Path(table, ".hoodie"))) > len(before)
+    assert len(os.listdir(timeline)) > len(before)
     job.send_signal(signal.SIGTERM)
     assert job.wait(120) == 143
     job.stdout.close()
-    assert sorted(os.listdir(Path(table, ".hoodie"))) == before
+    assert sorted(os.listdir(timeline)) == before

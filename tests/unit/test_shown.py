@@ -72,7 +72,8 @@ def test_history_files_and_findings_are_tables(table: hoodie.Table) -> None:
     history = table.history()
     title, head, *rows = repr(history).splitlines()
     assert title == "list of 2 HistoryEntry"
-    assert head.split()[:6] == ["instant", "action", "state", "changed", "operation", "partitions"]
+    columns = [name for name in head.split() if name != "completion"]  # which version 6 has not got
+    assert columns[:6] == ["instant", "action", "state", "changed", "operation", "partitions"]
     assert [row.split()[0] for row in rows] == [entry.instant for entry in history]
     assert [entry.operation for entry in history] == ["upsert", "delete"]
     assert history._repr_html_().count("<tr>") == 3

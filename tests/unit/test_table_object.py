@@ -27,6 +27,7 @@ from hoodie.errors import (
     TableMismatch,
     TableNotFound,
 )
+from hoodie.write.settings import TABLE_VERSION
 from tests.support.changes import keeps_changes
 
 WORDS: dict[str, Any] = {"keys": "id", "partition_by": "day", "ordering": "ts"}
@@ -172,7 +173,7 @@ def test_create(tmp_path: Path, version: int | None) -> None:
     schema = orders("a").schema
     how: Any = {"type": "MERGE_ON_READ", "name": "o", "version": version}
     table = hoodie.Table.create(tmp_path / "t", schema, **WORDS, **how)
-    assert table.version == (version or 6)
+    assert table.version == (version or TABLE_VERSION.default)
     assert table.schema.equals(schema)
     assert table.properties["hoodie.table.type"] == "MERGE_ON_READ"
     assert table.properties["hoodie.table.name"] == "o"
