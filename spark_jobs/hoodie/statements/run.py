@@ -120,9 +120,11 @@ class _Attempt:
 
     def run(self, statement: Delete | Update | Insert | Merge, progress: ProgressCallback) -> WriteResult:
         plan = self._plan(statement)
-        if plan.updates is not None and (done := self._updated(plan, plan.updates, progress)) is not None:
-            return done
         try:
+            if plan.updates is not None:
+                done = self._updated(plan, plan.updates, progress)
+                if done is not None:
+                    return done
             with self._rows_of(plan, progress) as made:
                 return self._written(made, plan, progress)
         except Exception as error:
