@@ -14,6 +14,7 @@ from hoodie.table.version_change import settle
 from hoodie.timeline.active import Timeline, meta_path
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.placement import VERSION_CHANGE
+from hoodie.timeline.time import InstantTime
 from hoodie.timeline.token_store import swept_folders
 from hoodie.write.commit import Commits
 from hoodie.write.rollback import executor, unreported_files
@@ -71,6 +72,7 @@ class Repair:
             self._roll_back(pending)
         if failed:
             timeline = table.refresh()
+            self._end(dead, timeline)
         swept = unreported_files.sweep_attempts(table, timeline)
         self.swept = swept or bool(self.rolled_back)
         for participant in self._commits.participants:
@@ -153,10 +155,15 @@ class Repair:
 
     def _served(self, timeline: Timeline, dead: Sequence[HeartbeatFile]) -> frozenset[str]:
         """Instants that live services work on; heartbeats of services that died at their very end go."""
-        pending = {instant.time for instant in timeline.pending()}
+        pending = self._end(dead, timeline)
         gone = {beat.instant for beat in dead}
+        beats = self._beats.read() if pending else ()
+        return frozenset(beat.instant for beat in beats if beat.instant in pending - gone)
+
+    def _end(self, dead: Sequence[HeartbeatFile], timeline: Timeline) -> set[InstantTime]:
+        """Heartbeats of dead services go of which the plan is done, or was rolled back; what is pending."""
+        pending = {instant.time for instant in timeline.pending()}
         for beat in dead:
             if self._beats.of_service(beat) and beat.instant not in pending:
                 self._beats.remove(beat.instant)
-        beats = self._beats.read() if pending else ()
-        return frozenset(beat.instant for beat in beats if beat.instant in pending - gone)
+        return pending
