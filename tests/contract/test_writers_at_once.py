@@ -16,6 +16,7 @@ import pytest
 
 import hoodie
 from hoodie.errors import CommitConflict, ConfigError, ConflictError, TableBusy
+from hoodie.storage.local import LocalStorage
 from hoodie.timeline import clock
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.instant import Action, Instant
@@ -352,6 +353,31 @@ def test_the_earlier_of_two_that_append_to_one_log_loses(path: str, version: int
 
 class Stop(Exception):
     pass
+
+
+@pytest.mark.table_version(6)
+def test_a_log_that_another_writer_has_just_begun_stays(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log file of the name that this writer would take is there, without a block yet; this writer then
+    withdraws what it wrote. In version 9 names are of one write.
+    """
+    options = {**AT_ONCE, **MOR}
+    write(path, rows(1, "a1"), options)
+    output, begun = LocalStorage.output, list[Path]()
+
+    def late(storage: LocalStorage, file: str, *, exclusive: bool = False) -> Any:
+        if exclusive and ".log." in file and not begun:
+            begun.append(Path(file))
+            begun[0].touch()
+        return output(storage, file, exclusive=exclusive)
+
+    def fail() -> None:
+        raise Stop
+
+    monkeypatch.setattr(LocalStorage, "output", late)
+    with pytest.raises(Stop):
+        write(path, rows(2, "a1"), options, progress=Between(fail))
+    assert begun[0].exists()
+    assert len(list(begun[0].parent.glob(".*.log.*"))) == 1
 
 
 def test_clean_archive_and_services_run_beside(path: str) -> None:

@@ -49,8 +49,9 @@ def marker_folder(base_path: str, instant: InstantTime) -> str:
     return f"{base_path}/{TEMP_FOLDER}/{instant}"
 
 
-def create_marker(storage: Storage, base_path: str, instant: InstantTime, marker: Marker) -> None:
-    """For tasks, which have a storage of their own: call before the data file is created.
+def create_marker(storage: Storage, base_path: str, instant: InstantTime, marker: Marker) -> bool:
+    """For tasks, which have a storage of their own: call before the data file is created. Returns whether
+    the marker is new.
 
     Raises ConflictError when the write is over (withdrawn, or rolled back by another writer): a task that
     outlives its job must not leave files that no rollback would find.
@@ -62,14 +63,24 @@ def create_marker(storage: Storage, base_path: str, instant: InstantTime, marker
             instant=instant,
             file=marker.file,
         )
-    place_marker(storage, base_path, instant, marker)
+    return place_marker(storage, base_path, instant, marker)
 
 
-def place_marker(storage: Storage, base_path: str, instant: InstantTime, marker: Marker) -> None:
+def place_marker(storage: Storage, base_path: str, instant: InstantTime, marker: Marker) -> bool:
     """The marker without the check of `create_marker`: a rollback has no heartbeat."""
-    path = join(marker_folder(base_path, instant), f"{marker.file}{_INFIX}{marker.type.value}")
     with contextlib.suppress(AlreadyExists):
-        storage.create(path, b"")
+        storage.create(_path(base_path, instant, marker), b"")
+        return True
+    return False
+
+
+def remove_marker(storage: Storage, base_path: str, instant: InstantTime, marker: Marker) -> None:
+    """Of a file that is another process's, which may be writing its first block."""
+    storage.delete(_path(base_path, instant, marker))
+
+
+def _path(base_path: str, instant: InstantTime, marker: Marker) -> str:
+    return join(marker_folder(base_path, instant), f"{marker.file}{_INFIX}{marker.type.value}")
 
 
 def read_markers(table: Table, instant: InstantTime) -> list[Marker]:

@@ -39,7 +39,7 @@ from hoodie.metadata.partitions.column_ranges import LogRanges
 from hoodie.read.key_join import Merged
 from hoodie.read.settings import MERGE_BUDGET
 from hoodie.storage import Storage
-from hoodie.table.markers import Marker, MarkerType, create_marker
+from hoodie.table.markers import Marker, MarkerType, create_marker, remove_marker
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import WriteStat
 from hoodie.timeline.time import InstantTime
@@ -310,10 +310,12 @@ class LogFiles:
             relative = join(self._slice.partition, name)
             path = join(self._base_path, relative)
             marker = Marker(relative, self._marker)
-            create_marker(self._storage, self._base_path, self._instant, marker)
+            new = create_marker(self._storage, self._base_path, self._instant, marker)
             try:
                 output = self._storage.output(path, exclusive=True)
             except AlreadyExists:
+                if new:  # an earlier attempt of this write made none: the file is not this write's to delete
+                    remove_marker(self._storage, self._base_path, self._instant, marker)
                 self._name = self._name.following
                 continue
             self._names.append(name)
