@@ -41,8 +41,14 @@ AT_ONCE = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.write.lock.provider": f"{__name__}:ForcedLock",
 }
+TYPE = "hoodie.datasource.write.table.type"
 COMPACT_NOW = {"hoodie.compact.inline.max.delta.commits": "1"}
 CLUSTER_NOW = {"hoodie.clustering.inline.max.commits": "1"}
+GIVING_WAY = {"hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true"}
+NEWEST_ONLY = {
+    "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS",
+    "hoodie.cleaner.fileversions.retained": "1",
+}
 #: who may lose: to a faster one, or because it slept
 LOSSES = {"commit_conflict", "fenced"}
 

@@ -28,7 +28,21 @@ import hoodie
 from hoodie.errors import CommitUnknown, HoodieError
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
-from tests.model.forcing import AT_ONCE, PATIENCE_S, Actor, reset, table
+from tests.model.forcing import (
+    AT_ONCE,
+    CLUSTER_NOW,
+    COMPACT_NOW,
+    COW,
+    GIVING_WAY,
+    MOR,
+    NEWEST_ONLY,
+    PATIENCE_S,
+    TYPE,
+    Actor,
+    keys,
+    reset,
+    table,
+)
 from tests.support.metadata import disagreements
 from tests.support.storages import registered
 
@@ -42,17 +56,8 @@ _SILENT_S, _LOOK_S = 0.5, 0.02
 #: about what an upsert makes
 _MOST_CALLS = 140
 
-TYPE, VERSION = "hoodie.datasource.write.table.type", "hoodie.write.table.version"
-SERVICES = {
-    "hoodie.clustering.plan.strategy.sort.columns": "w",
-    "hoodie.clustering.inline.max.commits": "1",
-    "hoodie.compact.inline.max.delta.commits": "1",
-}
-GIVING_WAY = {"hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true"}
-NEWEST_ONLY = {
-    "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS",
-    "hoodie.cleaner.fileversions.retained": "1",
-}
+VERSION = "hoodie.write.table.version"
+SERVICES = {"hoodie.clustering.plan.strategy.sort.columns": "w", **CLUSTER_NOW, **COMPACT_NOW}
 SHORT = {
     "hoodie.cleaner.commits.retained": "1",
     "hoodie.keep.min.commits": "2",
@@ -145,15 +150,15 @@ class Work:
     effect: Callable[[Rows, str], Rows] = lambda rows, value: rows
 
 
-def _upsert(*keys: str, **more: str) -> Work:
+def _upsert(*names: str, **more: str) -> Work:
     def run(path: str, how: dict[str, str], value: str) -> object:
-        return hoodie.write_table(table(*keys, w=value), path, options={**how, **more})
+        return hoodie.write_table(table(*names, w=value), path, options={**how, **more})
 
-    return Work(run, lambda rows, value: {**rows, **dict.fromkeys(keys, value)})
+    return Work(run, lambda rows, value: {**rows, **dict.fromkeys(names, value)})
 
 
 def _delete(path: str, how: dict[str, str], value: str) -> object:
-    return hoodie.write_table(table("a").select(["id", "p"]), path, operation="delete", options=how)
+    return hoodie.write_table(keys("a"), path, operation="delete", options=how)
 
 
 def _overwrite(path: str, how: dict[str, str], value: str) -> object:
@@ -234,7 +239,7 @@ class Case:
             "hoodie.metadata.enable": str(self.metadata).lower(),
             "hoodie.clustering.updates.strategy": "reject" if self.strict else "allow",
             VERSION: self.version,
-            TYPE: "MERGE_ON_READ" if self.merge_on_read else "COPY_ON_WRITE",
+            TYPE: MOR if self.merge_on_read else COW,
         }
 
 

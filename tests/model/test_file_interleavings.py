@@ -16,6 +16,7 @@ from tests.model.forcing import (
     BEFORE_LOCK,
     COMPACT_NOW,
     MOR,
+    NEWEST_ONLY,
     OPTIONS,
     PATIENCE_S,
     Actor,
@@ -35,11 +36,6 @@ from tests.model.forcing import (
 from tests.support.objects import SCHEME, stored
 from tests.support.storages import registered
 
-CLEAN = {
-    "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS",
-    "hoodie.cleaner.fileversions.retained": "1",
-}
-
 
 def upsert(path: str, how: dict[str, str], key: str, w: str, p: str = "p0") -> hoodie.WriteResult:
     return hoodie.write_table(table(key, p=p, w=w), path, options=how)
@@ -53,7 +49,7 @@ def test_a_folder_that_is_cleaned_between_a_look_and_the_files(path: str, how: d
     hoodie.delete_partitions(path, ["p0"], options=how)
 
     def cleans() -> None:
-        assert aside("C", lambda: hoodie.clean_table(path, options={**how, **CLEAN})).deleted_partitions
+        assert aside("C", lambda: hoodie.clean_table(path, options={**how, **NEWEST_ONLY})).deleted_partitions
 
     with stop_before(Transaction, "take", "W", cleans):
         writer = aside("W", lambda: upsert(path, how, "b", "W"))
@@ -136,7 +132,7 @@ def test_a_clean_beside_a_commit_of_a_zombie_on_an_object_store(tmp_path: Path) 
 
     def clean() -> Any:
         try:
-            return hoodie.clean_table(path, options={**how, **CLEAN})
+            return hoodie.clean_table(path, options={**how, **NEWEST_ONLY})
         finally:
             entered.set()
 

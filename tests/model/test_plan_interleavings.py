@@ -21,9 +21,12 @@ from tests.model.forcing import (
     CLUSTER_NOW,
     COMPACT_NOW,
     COW,
+    GIVING_WAY,
     MOR,
+    NEWEST_ONLY,
     OPTIONS,
     PATIENCE_S,
+    TYPE,
     Actor,
     aside,
     lose_heartbeat,
@@ -36,7 +39,6 @@ from tests.model.forcing import (
 )
 from tests.support.stores import store_at
 
-TYPE = "hoodie.datasource.write.table.type"
 LOGGED = {**AT_ONCE, TYPE: MOR, **COMPACT_NOW}
 PLAIN = {**AT_ONCE, TYPE: COW, **CLUSTER_NOW}
 #: the plan of a clustering, in both layouts of the timeline
@@ -86,7 +88,7 @@ def test_a_plan_that_is_cancelled_between_a_look_and_an_instant(path: str, how: 
 
 
 SORTED = {**PLAIN, "hoodie.clustering.plan.strategy.sort.columns": "id"}
-GIVING_WAY = {**PLAIN, "hoodie.clustering.rollback.pending.replacecommit.on.conflict": "true"}
+ROLLING_BACK = {**PLAIN, **GIVING_WAY}
 
 
 def clustered(path: str) -> str:
@@ -120,7 +122,7 @@ def test_a_clustering_that_is_executed_while_its_plan_is_rolled_back(path: str, 
 
     def rolls_back() -> Any:
         if by == "a writer":
-            return upsert(path, "W", GIVING_WAY)
+            return upsert(path, "W", ROLLING_BACK)
         return hoodie.cancel_plan(path, plan, options=PLAIN)
 
     with stop("W", ".rollback.requested", executes):
@@ -142,7 +144,7 @@ def test_a_clustering_that_slept_while_its_plan_was_rolled_back(path: str, place
     def sleeps() -> None:
         lose_lock()
         lose_heartbeat(path)
-        answers["W"] = aside("W", lambda: upsert(path, "W", GIVING_WAY))
+        answers["W"] = aside("W", lambda: upsert(path, "W", ROLLING_BACK))
 
     with stop("S", place, sleeps, "after" if place == ".marker.CREATE" else "before") as stopped:
         answers["S"] = aside("S", lambda: hoodie.cluster_table(path, mode="execute", options=SORTED))
@@ -158,18 +160,13 @@ def test_a_clustering_that_slept_while_its_plan_was_rolled_back(path: str, place
 def test_a_clustering_that_was_done_before_a_writer_alone_rolls_its_plan_back(path: str) -> None:
     """W has seen the plan pending; then a process executes it."""
     clustered(path)
-    how = {name: value for name, value in GIVING_WAY.items() if name not in AT_ONCE or name in OPTIONS}
-    alone = {name: value for name, value in SORTED.items() if name not in AT_ONCE or name in OPTIONS}
-    newest = {
-        "hoodie.cleaner.policy": "KEEP_LATEST_FILE_VERSIONS",
-        "hoodie.cleaner.fileversions.retained": "1",
-    }
+    how = {**OPTIONS, TYPE: COW, **CLUSTER_NOW}
 
     def completes() -> None:
-        assert aside("S", lambda: hoodie.cluster_table(path, mode="execute", options=alone)).clustered
+        assert aside("S", lambda: hoodie.cluster_table(path, mode="execute", options=how)).clustered
 
     with stop_before(Transaction, "forget", "W", completes):
-        writer = aside("W", lambda: upsert(path, "W", {**how, **newest}))
+        writer = aside("W", lambda: upsert(path, "W", {**how, **GIVING_WAY, **NEWEST_ONLY}))
     assert not lost(writer)
     assert rows(path) == [("p0", "k", "W"), ("p0", "l", "0")]
     assert not Timeline.load(path).filter([Action.ROLLBACK])

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from hoodie.concurrency.settings import CONCURRENCY_MODE
 from hoodie.config.key import Config
@@ -78,7 +79,7 @@ class Heartbeats:
     def take_over(self, planned: Instant, service: str) -> None:
         """Start the heartbeat of a service; a dead one of an earlier attempt goes. Raises ConflictError."""
         self.service = service
-        heartbeat = self._take_over(planned)
+        heartbeat = self._take_over(planned, self._busy)
         try:
             # one that lets no service run beside it may not have seen this heartbeat
             self._check_not_alone(self.read())
@@ -89,10 +90,9 @@ class Heartbeats:
     @contextlib.contextmanager
     def excluding(self, planned: Instant) -> Iterator[None]:
         """No process executes the service's plan inside the block. Raises TableBusy where one does so."""
-        self.check_not_executed(planned)
         before, self.service = self.service, f"rollback of {planned.action.value} {planned.time}"
         try:
-            heartbeat = self._take_over(planned)
+            heartbeat = self._take_over(planned, partial(self._executed, planned))
         finally:
             self.service = before
         try:
@@ -100,13 +100,14 @@ class Heartbeats:
         finally:
             self.release(heartbeat)
 
-    def _take_over(self, planned: Instant) -> Heartbeat:
+    def _take_over(self, planned: Instant, busy: Callable[[HeartbeatFile], TableBusy]) -> Heartbeat:
+        """`busy`: the error beside a live process that has the plan."""
         for _ in range(ATTEMPTS):
             found = self.read()
             for beat in found:
                 if beat.instant == planned.time:
                     if self.alive(beat):
-                        raise self._busy(beat)
+                        raise busy(beat)
                     self.remove(planned.time)
                 elif beat.shared and self.alive(beat) and not self._compatible(beat):
                     raise self._busy_among_others(beat)
@@ -170,18 +171,6 @@ class Heartbeats:
         clustering = Instant(beat.instant, store.layout.clustering, State.REQUESTED)
         return store.clustering_plan(clustering) is not None
 
-    def check_not_executed(self, planned: Instant) -> None:
-        """Raises ConflictError when a live process executes the service."""
-        for beat in self.read():
-            if beat.instant == planned.time and self.alive(beat):
-                raise TableBusy(
-                    f"the service {planned.action.value} {planned.time} of {self.base_path} is to be rolled "
-                    f"back, and {beat.owner} is executing it; wait until it is done, then write again",
-                    path=self.base_path,
-                    instant=planned.time,
-                    owner=beat.owner,
-                )
-
     def no_instant(self) -> TableError:
         return TableError(
             f"no free instant on the timeline of {self.base_path} after {ATTEMPTS} tries; check the clock",
@@ -194,6 +183,16 @@ class Heartbeats:
         heartbeat.start()
         self.own.append(heartbeat)
         return heartbeat
+
+    def _executed(self, planned: Instant, beat: HeartbeatFile) -> TableBusy:
+        """The error of one that is to roll the plan back."""
+        return TableBusy(
+            f"the service {planned.action.value} {planned.time} of {self.base_path} is to be rolled "
+            f"back, and {beat.owner} is executing it; wait until it is done, then write again",
+            path=self.base_path,
+            instant=planned.time,
+            owner=beat.owner,
+        )
 
     def _busy_among_others(self, beat: HeartbeatFile) -> TableBusy:
         """The error of a service that does not take the lock of writers at once."""

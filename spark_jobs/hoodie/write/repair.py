@@ -72,7 +72,7 @@ class Repair:
             self._roll_back(pending)
         if failed:
             timeline = table.refresh()
-            self._end(dead, timeline)
+            self._remove_ended(dead, timeline)
         swept = unreported_files.sweep_attempts(table, timeline)
         self.swept = swept or bool(self.rolled_back)
         for participant in self._commits.participants:
@@ -128,8 +128,7 @@ class Repair:
         for instant in planned:
             with self._beats.excluding(instant):
                 timeline = self._table.refresh()
-                found = ((item.time, item.action) for item in timeline.pending())
-                if (instant.time, instant.action) in found:
+                if timeline.pending_as(instant) is not None:
                     self._roll_back(executor.PendingRollback.new(timeline, instant, self._utc, forget=True))
                 else:
                     pending = False
@@ -155,12 +154,12 @@ class Repair:
 
     def _served(self, timeline: Timeline, dead: Sequence[HeartbeatFile]) -> frozenset[str]:
         """Instants that live services work on; heartbeats of services that died at their very end go."""
-        pending = self._end(dead, timeline)
+        pending = self._remove_ended(dead, timeline)
         gone = {beat.instant for beat in dead}
         beats = self._beats.read() if pending else ()
         return frozenset(beat.instant for beat in beats if beat.instant in pending - gone)
 
-    def _end(self, dead: Sequence[HeartbeatFile], timeline: Timeline) -> set[InstantTime]:
+    def _remove_ended(self, dead: Sequence[HeartbeatFile], timeline: Timeline) -> set[InstantTime]:
         """Heartbeats of dead services go of which the plan is done, or was rolled back; what is pending."""
         pending = {instant.time for instant in timeline.pending()}
         for beat in dead:
