@@ -218,11 +218,6 @@ class Timeline:
     def pending(self) -> list[Instant]:
         return [instant for instant in self.instants if not instant.completed]
 
-    def pending_as(self, known: Instant) -> Instant | None:
-        """A pending instant that was seen before, as far as it is now; None where it is pending no more."""
-        same = (item for item in self.pending() if (item.time, item.action) == (known.time, known.action))
-        return next(same, None)
-
     @property
     def last_commit(self) -> Instant | None:
         commits = self.commits()

@@ -128,7 +128,8 @@ class Repair:
         for instant in planned:
             with self._beats.excluding(instant):
                 timeline = self._table.refresh()
-                if timeline.pending_as(instant) is not None:
+                found = ((item.time, item.action) for item in timeline.pending())
+                if (instant.time, instant.action) in found:
                     self._roll_back(executor.PendingRollback.new(timeline, instant, self._utc, forget=True))
                 else:
                     pending = False

@@ -293,10 +293,11 @@ class Transaction:
         service = InflightService(self.table, self._gate, planned.with_state(State.INFLIGHT))
         self._gate.resume(planned, service.name)
         timeline = self.table.refresh()
-        now = timeline.pending_as(planned)
-        if now is None or executor.planned_for(timeline, self.storage, planned.time):
+        pending = timeline.pending()
+        now = [item for item in pending if (item.time, item.action) == (planned.time, planned.action)]
+        if not now or executor.planned_for(timeline, self.storage, planned.time):
             raise service.fenced()
-        service.begin(partitions, again=now.state is State.INFLIGHT)
+        service.begin(partitions, again=now[0].state is State.INFLIGHT)
         self._attempt = service
         self.instant, self.action = planned.time, planned.action
 
