@@ -46,7 +46,7 @@ VERSIONS = {
 }
 
 #: what new tables get
-DEFAULT = VERSIONS[6]
+DEFAULT = VERSIONS[9]
 
 #: what new tables may have; those between them are steps of upgrades
 OF_NEW_TABLES = (6, 8, 9)

@@ -81,7 +81,7 @@ class Table(TableWrites, TableServices):
     ) -> Self:
         """A new table without rows, by one commit. `options` are settings of all calls.
 
-        version: 6, the default, 8 or 9. name: that of the table; by default the last part of the path. With
+        version: 9, the default, 8 or 6. name: that of the table; by default the last part of the path. With
         `exist_ok` a table that is there is taken as it is, if its columns of keys, partition_by and ordering
         are the same. Raises AlreadyExists, TableMismatch, and ConfigError as a write.
         """

@@ -181,7 +181,7 @@ def _table_version(text: str) -> int:
 TABLE_VERSION: Key[int] = Key(
     "hoodie.write.table.version",
     versions.DEFAULT.number,
-    "Version of a new table: 6, which every Apache Hudi since 0.14 reads, or 8 or 9 of Apache Hudi 1.x. A "
+    "Version of a new table: 9 or 8 of Apache Hudi 1.x, or 6, which every Apache Hudi since 0.14 reads. A "
     "table keeps its version until it is upgraded or downgraded, and writes refuse one that is not its own.",
     _table_version,
     aliases=("hoodie.table.version",),
