@@ -71,7 +71,7 @@ def rows(path: str) -> Any:
 
 
 def newest(path: str) -> Any:
-    return hoodie.Table(path).history()[-1].instant
+    return hoodie.Table(path).history()[-1]
 
 
 def time_travel(path: str, version: Any) -> Any:
@@ -123,7 +123,7 @@ def savepoint(path: str) -> Any:
 
 
 def restore(path: str, version: Any) -> Any:
-    hoodie.Table(path).restore(version)
+    hoodie.Table(path).restore(version.instant)
 
 
 def compact(path: str) -> Any:

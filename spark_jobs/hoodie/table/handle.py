@@ -74,6 +74,7 @@ class Table:
         self.ref = ref
         self.storage = storage or ref.storage()
         self._writes = False
+        self._empty: Layout = ONE  # of a timeline without instants, as long as no properties were read
         self._properties: TableProperties | None = None
         self._timeline: Timeline | None = None
         self._view: TimelineView | None = None
@@ -105,7 +106,10 @@ class Table:
     @property
     def metadata_table(self) -> Table:
         """The handle of its metadata table, which is a table with properties and a timeline of its own."""
-        return Table(self.ref.metadata_table, self.storage)
+        table = Table(self.ref.metadata_table, self.storage)
+        if self._properties is not None:
+            table._empty = self.layout
+        return table
 
     @property
     def layout(self) -> Layout:
@@ -142,7 +146,7 @@ class Table:
     @property
     def timeline(self) -> Timeline:
         """As it was listed last. Raises TableNotFound, UnsupportedVersion, HalfUpgraded."""
-        return self.refresh() if self._timeline is None else self._timeline
+        return self._refreshed(read=False) if self._timeline is None else self._timeline
 
     def create(self, props: Mapping[str, str]) -> None:
         """Make the table, unless another process just made it. Raises ConfigError as `properties.create`."""
@@ -170,7 +174,10 @@ class Table:
         """The timeline as it is now. Raises CommitConflict in a handle that writes where another process has
         moved the instants to the layout of another version.
         """
-        former, timeline = self._timeline, self._list()
+        return self._refreshed()
+
+    def _refreshed(self, *, read: bool = True) -> Timeline:
+        former, timeline = self._timeline, self._list(read=read)
         self._check_not_moved(former)
         return timeline
 
@@ -184,12 +191,19 @@ class Table:
                 version=version,
             )
 
-    def _list(self) -> Timeline:
-        empty = ONE if self._properties is None else self.layout
+    def _list(self, *, read: bool = True) -> Timeline:
+        """Without `read`, properties that were read just before stay."""
+        props = self._properties
         timeline = Timeline.load(
-            self.base_path, self.storage, self._timeline, empty=empty, whole=self._writes
+            self.base_path,
+            self.storage,
+            self._timeline,
+            empty=self._empty if props is None else self.layout,
+            whole=self._writes,
+            known=None if props is None else (props.version, props.timeline_utc),
         )
-        if timeline.layout is not ONE and (self._writes or (self._properties and self.layout is ONE)):
+        outdated = props is not None and self.layout is not timeline.layout
+        if timeline.layout is not ONE and (outdated or (self._writes and read)):
             self.read_properties()
         if timeline.layout is ONE and timeline.instants and self._properties and self.layout is not ONE:
             self._check_place(self._properties.version)

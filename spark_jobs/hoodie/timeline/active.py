@@ -152,13 +152,14 @@ class Timeline:
         *,
         empty: Layout = ONE,
         whole: bool = False,
+        known: tuple[int, bool] | None = None,
     ) -> Timeline:
         """Raises TableNotFound where `.hoodie` is missing, and UnsupportedVersion or HalfUpgraded.
 
         `before`, an earlier load of the same table, is the result itself when no file came or went, and else
         lends the times and the commits that it knows: files of completed instants never change. `empty`: the
-        layout of a table without instants. Without `whole`, what lies beside the timeline need not be listed
-        again.
+        layout of a table without instants. `known`: as of `placed`. Without `whole`, what lies beside the
+        timeline need not be listed again.
         """
         storage = storage or storage_for(base_path)
         earlier = before.mtimes if before is not None else None
@@ -167,13 +168,13 @@ class Timeline:
         folder = meta_path(base_path)
         later = empty is TWO or (before is not None and before.layout is TWO)
         listing = frozenset[str]() if later else frozenset(storage.names(folder))
-        known = isinstance(earlier, ModificationTimes) and listing and listing == earlier.listing
-        if known and VERSION_CHANGE not in listing:
+        same = isinstance(earlier, ModificationTimes) and listing and listing == earlier.listing
+        if same and VERSION_CHANGE not in listing:
             return before  # type: ignore[return-value]
         layout: Layout = ONE
         beside, utc = listing, False
         if later or LATER_FOLDER in listing:
-            layout, listing, beside, utc = placed(storage, base_path, empty)
+            layout, listing, beside, utc = placed(storage, base_path, empty, known)
         if not beside and not storage.exists(folder):
             raise TableNotFound(
                 f"{base_path} is no Hudi table: {folder} is missing; check the path, or write to it first",

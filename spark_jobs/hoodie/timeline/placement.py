@@ -29,18 +29,19 @@ _ZONE = re.compile(rb"^hoodie\.table\.timeline\.timezone\s*=\s*utc\s*$", re.MULT
 
 
 def placed(
-    storage: Storage, base_path: str, empty: Layout
+    storage: Storage, base_path: str, empty: Layout, known: tuple[int, bool] | None = None
 ) -> tuple[Layout, frozenset[str], frozenset[str], bool]:
     """(the layout that counts, names in its folder, names in `.hoodie`, whether the instants are UTC)
 
     A listing that began and ended with one version is whole. So the version is read, then the folders are
     listed, `.hoodie` last, which shows a change that went on meanwhile: by VERSION_CHANGE, or by instants of
     the other layout. Only then the version is read again. Downgraded tables of Apache Hudi keep the folder of
-    layout two, without instants. `empty` is the layout of a table without instants and properties. Raises
-    UnsupportedVersion where the version is not read, HalfUpgraded where the instants have another layout than
-    the version's.
+    layout two, without instants. `empty` is the layout of a table without instants and properties. `known`:
+    the version and whether the instants are UTC, as the properties said at any time before. A change since
+    shows in the listings, too. Raises UnsupportedVersion where the version is not read, HalfUpgraded where
+    the instants have another layout than the version's.
     """
-    version, utc = _version(storage, base_path)
+    version, utc = known or _version(storage, base_path)
     for _ in range(_ROUNDS):
         later = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
         beside = frozenset(storage.names(f"{base_path}/{META_FOLDER}"))

@@ -201,8 +201,10 @@ class LsmArchive(WrittenArchive):
     def _left_over(self) -> list[str]:
         """What killed runs left: files that no manifest names, and a manifest that never counted."""
         names = self._storage.names(self.folder)
-        numbers = self._numbers()
+        numbers = _manifest_numbers(names)
         newest = max(numbers, default=0)
+        if not names:
+            return []
         counting = self._counting(newest)
         void = {number for number in numbers if counting is not None and number > counting}
         named = set[str]().union(*(self._manifest(number) or {} for number in numbers if number not in void))
@@ -215,8 +217,7 @@ class LsmArchive(WrittenArchive):
         return newest or None if named is None or self._manifest(named) is None else named
 
     def _numbers(self) -> list[int]:
-        names = self._storage.names(self.folder)
-        return [int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))]
+        return _manifest_numbers(self._storage.names(self.folder))
 
     def _lengths(self) -> Mapping[str, int]:
         """The files that count, by name, with their lengths. Raises TableError when no manifest is readable.
@@ -294,6 +295,10 @@ class LsmArchive(WrittenArchive):
         path = f"{self.folder}/{name}"
         with _opened(self._storage, path, length) as file:
             return question(file)
+
+
+def _manifest_numbers(names: Iterable[str]) -> list[int]:
+    return [int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name))]
 
 
 def _layer(name: str) -> int:
