@@ -8,7 +8,6 @@ here, except where a later commit added logs to them.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -162,10 +161,8 @@ class CommittedFiles:
 
     def all(self) -> Iterator[CommittedFile]:
         """What all completed commits name, but those that were archived since the timeline was listed."""
-        for instant in self.timeline.commits():
-            with contextlib.suppress(FileNotFoundError):
-                data = self.timeline.read(instant, self.storage)
-                yield from files_of_commit(self.timeline, self._slicing, instant, data, None)
+        for instant, data in self.timeline.read_each(self.timeline.commits(), self.storage):
+            yield from files_of_commit(self.timeline, self._slicing, instant, data, None)
 
     def by_path(self) -> dict[str, CommittedFile]:
         """Every file that commits name; of a log what the commit with its greatest size says."""
@@ -186,13 +183,7 @@ class CommittedFiles:
         """
         latest: dict[Group, dict[str, CommittedFile]] = {}
         begun: dict[Group, str] = {}
-        for instant in reversed(self.timeline.commits()):
-            if instant.time not in snapshot.committed:
-                continue
-            try:
-                data = self.timeline.read(instant, self.storage)
-            except FileNotFoundError:
-                continue  # archived since the listing
+        for instant, data in self._contents(snapshot):
             if not _adds_files(data, begun, snapshot, partitions):
                 continue
             for file in files_of_commit(self.timeline, self._slicing, instant, data, partitions):
@@ -246,18 +237,19 @@ class CommittedFiles:
     def partitions(self, snapshot: TimelineView) -> set[str]:
         """The partitions of the files that the snapshot's commits name. Raises TableError."""
         found = set[str]()
-        for instant in self.timeline.commits():
-            if instant.time not in snapshot.committed:
-                continue
-            with contextlib.suppress(FileNotFoundError):
-                data = self.timeline.read(instant, self.storage)
-                paths = paths_of(data)
-                if paths is None:
-                    files = files_of_commit(self.timeline, self._slicing, instant, data, None)
-                    found.update(file.partition for file in files)
-                else:
-                    found.update(path.rpartition("/")[0] for path in paths)
+        for instant, data in self._contents(snapshot):
+            paths = paths_of(data)
+            if paths is None:
+                files = files_of_commit(self.timeline, self._slicing, instant, data, None)
+                found.update(file.partition for file in files)
+            else:
+                found.update(path.rpartition("/")[0] for path in paths)
         return found
+
+    def _contents(self, snapshot: TimelineView) -> Iterator[tuple[Instant, bytes]]:
+        """Of the snapshot's commits, the newest first, but those that were archived since the listing."""
+        commits = [item for item in reversed(self.timeline.commits()) if item.time in snapshot.committed]
+        return self.timeline.read_each(commits, self.storage)
 
     def have_any(self, names: Collection[str]) -> bool:
         """Has a file that a commit names one of these names."""

@@ -6,9 +6,11 @@ Apache Hudi. The files of the earlier states stay on storage.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 from hoodie.errors import TableError, TableNotFound
@@ -31,6 +33,9 @@ _KEPT_BYTES = 8 << 20
 _PARSED_BYTES = 1 << 20
 #: of a storage that is asked over a network, more files than this are looked at by a listing
 _ALONE = 4
+#: of such a storage, so many commits are read at once, until one of them has more bytes
+_AHEAD = 8
+_LARGE = 1 << 20
 
 
 class ModificationTimes(Mapping[str, int]):
@@ -387,6 +392,36 @@ class Timeline:
             if lasting:
                 self.contents.keep(name, data)
         return data
+
+    def read_each(self, instants: Iterable[Instant], storage: Storage) -> Iterator[tuple[Instant, bytes]]:
+        """What the files of these instants contain, in turn, but those that are gone. Of a storage that is
+        asked over a network it reads several at once. Raises as `read`.
+        """
+        if not storage.remote:
+            found = ((instant, self._found(instant, storage)) for instant in instants)
+            yield from ((instant, data) for instant, data in found if data is not None)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        waiting, ahead = iter(instants), _AHEAD
+        coming = deque[tuple[Instant, Any]]()
+        with ThreadPoolExecutor(_AHEAD, thread_name_prefix="commits") as pool:
+            while True:
+                for instant in islice(waiting, max(0, ahead - len(coming))):
+                    coming.append((instant, pool.submit(self._found, instant, storage)))
+                if not coming:
+                    return
+                instant, reading = coming.popleft()
+                data = reading.result()
+                if data is not None:
+                    ahead = 1 if len(data) > _LARGE else ahead
+                    yield instant, data
+
+    def _found(self, instant: Instant, storage: Storage) -> bytes | None:
+        try:
+            return self.read(instant, storage)
+        except FileNotFoundError:
+            return None
 
     def commit(self, instant: Instant, storage: Storage | None = None) -> CommitMetadata:
         """What a completed commit says, parsed once. Raises FileNotFoundError, and TableError for a damaged
