@@ -55,7 +55,7 @@ def answer(spark: Any, path: str, files: str) -> dict[str, Any]:
     said["merged"] = [merged.num_updates, merged.num_inserts]
     local = table.merge([{"id": "2", "text": "local"}]).when_matched_update({"text": "source.text"})
     said["local_merge"] = local.execute().num_updates
-    first = table.history()[0].instant
+    first = table.history()[0]
     said["past"] = table.read(as_of=first).to_spark().count()
     said["changed"] = sorted(row.id for row in table.changes(first, columns=["id"]).to_spark().collect())
     said["html"] = "the first 10 rows" in table.read()._repr_html_()

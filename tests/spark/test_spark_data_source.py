@@ -73,12 +73,12 @@ def rows(first: int, count: int, ts: int = 1) -> pa.Table:
 
 
 def written(path: Path, kind: str) -> list[str]:
-    """A table of three commits: base files, then updates and inserts; their instants."""
+    """A table of three commits: base files, then updates and inserts; when they were completed."""
     options = {**KEYS, TYPE: kind}
-    instants = [hoodie.write_table(rows(0, 40), str(path), options=options).instant]
-    instants.append(hoodie.write_table(rows(10, 10, 2), str(path)).instant)
-    instants.append(hoodie.write_table(rows(36, 8, 3), str(path)).instant)
-    return instants
+    completions = [hoodie.write_table(rows(0, 40), str(path), options=options).completion]
+    completions.append(hoodie.write_table(rows(10, 10, 2), str(path)).completion)
+    completions.append(hoodie.write_table(rows(36, 8, 3), str(path)).completion)
+    return completions
 
 
 def asked(servers: Servers, mode: str, steps: list[Any]) -> list[Any]:

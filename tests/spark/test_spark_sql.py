@@ -52,7 +52,7 @@ def test_both_engines_answer_the_same(
 ) -> None:
     python = interpreter(version)
     tables = {**write_orders(tmp_path), **write_random(tmp_path)}
-    first = hoodie.instants(tables["orders"])[0]["instant"]
+    first = hoodie.instants(tables["orders"])[0]["completion"]
     tables |= {
         "fresh": {"path": tables["orders"], "begin": first},
         "before": {"path": tables["orders"], "as_of": first},

@@ -53,7 +53,7 @@ def test_five_commits_arrive_once(servers: Servers, tmp_path: Path) -> None:
 
 def test_start_offsets(servers: Servers, tmp_path: Path) -> None:
     a = str(tmp_path / "a")
-    first = hoodie.write_table(rows(0, 10), a, options=KEYS).instant
+    first = hoodie.write_table(rows(0, 10), a, options=KEYS).completion
     hoodie.write_table(rows(10, 5), a)
     assert stream(servers, tmp_path, "b", {START: "earliest"}) == 1
     assert hoodie.read_table(str(tmp_path / "b")).num_rows == 15
