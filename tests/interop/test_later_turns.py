@@ -19,9 +19,9 @@ import hoodie
 from hoodie.table.handle import Table
 from tests.support.hudi_client import HudiServer
 from tests.support.metadata import disagreements
-from tests.support.oracle import Model
+from tests.support.oracle import Mode, Model
 from tests.support.rows import assert_same_rows, difference
-from tests.support.tables import SMALL_SCHEMA, Row, as_table, small_rows
+from tests.support.tables import SMALL_SCHEMA, Row, as_table, mixed_rows, small_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.full]
 
@@ -39,6 +39,12 @@ RULES: dict[str, dict[str, str]] = {
     "nulls filled": {ORDERING: "ts", PAYLOAD: MODEL + "PartialUpdateAvroPayload"},
     "nulls filled by commit": {ORDERING: "ts", PAYLOAD: MODEL + "OverwriteNonDefaultsWithLatestAvroPayload"},
     "no ordering": {},
+}
+#: of each way to merge, the payload class of which version 9 makes its mode
+PAYLOADS = {
+    Mode.COMMIT_TIME: "OverwriteWithLatestAvroPayload",
+    Mode.OVERWRITE_NON_DEFAULTS: "OverwriteNonDefaultsWithLatestAvroPayload",
+    Mode.PARTIAL_UPDATE: "PartialUpdateAvroPayload",
 }
 COLUMNS: dict[str, pa.DataType] = {
     "id": pa.int64(),
@@ -101,6 +107,31 @@ def test_turns(hudi_12: HudiServer, tmp_path: Path, rule: str, kind: str, versio
         expected = hudi_12.read(alone)
         for found in (hoodie.read_table(alone), hoodie.read_table(shared), hudi_12.read(shared)):
             assert not difference(found, expected), number
+
+
+@pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
+@pytest.mark.parametrize("mode", PAYLOADS)
+def test_keys_that_repeat_in_a_batch(hudi_12: HudiServer, tmp_path: Path, mode: Mode, kind: str) -> None:
+    """In version 9 the rows of a batch merge by the mode, as the model says. Spark keeps their order here."""
+    chance, model = random.Random(f"{mode.value}0"), Model(["id"], ["region"], "ts", mode, version=9)
+    alone, ours = str(tmp_path / "alone"), str(tmp_path / "ours")
+    made = {
+        **OPTIONS,
+        ORDERING: "ts",
+        PAYLOAD: MODEL + PAYLOADS[mode],
+        "hoodie.datasource.write.partitionpath.field": "region",
+        "hoodie.table.name": "t",
+        "hoodie.write.table.version": "9",
+        "hoodie.datasource.write.table.type": kind,
+    }
+    for number in range(3):
+        rows = mixed_rows(chance, distinct=False)
+        model.upsert(rows)
+        hudi_12.write(alone, as_table(rows, SMALL_SCHEMA), made)
+        hoodie.write_table(as_table(rows, SMALL_SCHEMA), ours, options=made)
+        expected = model.table(SMALL_SCHEMA)
+        for found in (hudi_12.read(alone), hoodie.read_table(alone), hoodie.read_table(ours)):
+            assert_same_rows(found, expected, what=f"after {number}")
 
 
 def merging(path: str) -> dict[str, str]:

@@ -1,10 +1,14 @@
 """A Hudi table as a plain Python model: what the rows must be after a sequence of writes.
 
 Deliberately simple and slow, one row at a time, so that it can be checked by reading. A row is identified by
-record key and partition. The rules are those of Apache Hudi 0.15.0 DefaultHoodieRecordPayload,
-OverwriteWithLatestAvroPayload, OverwriteNonDefaultsWithLatestAvroPayload and PartialUpdateAvroPayload. Where
-the last one depends on accidents (a delete and another row of the same key in one batch), the model follows
-the ordering values: see `Model.combine`.
+record key and partition. The rules of tables up to version 6 are those of Apache Hudi 0.15.0
+DefaultHoodieRecordPayload, OverwriteWithLatestAvroPayload, OverwriteNonDefaultsWithLatestAvroPayload and
+PartialUpdateAvroPayload. Where the last one depends on accidents (a delete and another row of the same key in
+one batch), the model follows the ordering values: see `Model.combine`.
+
+Apache Hudi 1.2.0 makes merge modes of the payloads (BufferedRecordMergerFactory), of the first two in version
+8, of all in version 9. By a mode the rows of a batch merge like those of two batches.
+tests/interop/test_later_turns.py compares the model with it.
 """
 
 from __future__ import annotations
@@ -27,11 +31,12 @@ class Mode(enum.Enum):
     EVENT_TIME = "event_time"
     """The greater ordering value wins, a tie goes to the incoming row."""
     COMMIT_TIME = "commit_time"
-    """The incoming row always wins; ordering values decide inside a batch only."""
+    """The incoming row always wins; ordering values decide inside a batch only, or, by mode, nowhere."""
     OVERWRITE_NON_DEFAULTS = "overwrite_non_defaults"
-    """Null fields of the incoming row keep the stored values; ordering decides inside a batch only."""
+    """As COMMIT_TIME; null fields of the incoming row keep the stored values, by mode inside a batch, too."""
     PARTIAL_UPDATE = "partial_update"
-    """The row with the greater ordering value (tie: the incoming), its nulls filled from the other."""
+    """The row with the greater ordering value (tie: the incoming), its nulls filled from the other. A delete
+    always wins against the table; by mode one with a smaller ordering value loses."""
 
 
 class Model:
@@ -39,7 +44,7 @@ class Model:
 
     partition: fields whose values are the partition (null and "" are the same partition), or a function from
     a row to its partition. ordering: the ordering field, or None: then the later row of a batch and the
-    incoming row win. Rows are copied in and out.
+    incoming row win. version: the table's. Rows are copied in and out.
     """
 
     def __init__(
@@ -48,11 +53,19 @@ class Model:
         partition: Sequence[str] | Callable[[Row], Any] = (),
         ordering: str | None = None,
         mode: Mode | str = Mode.EVENT_TIME,
+        version: int = 6,
     ) -> None:
         self.record_keys = tuple(record_keys)
         self.partition = partition
         self.ordering = ordering
         self.mode = Mode(mode)
+        by_mode = version >= (8 if self.mode in (Mode.EVENT_TIME, Mode.COMMIT_TIME) else 9)
+        #: ordering values do not count inside a batch either
+        self.by_arrival = by_mode and self.mode in (Mode.COMMIT_TIME, Mode.OVERWRITE_NON_DEFAULTS)
+        self.fills_batch = self.mode is Mode.PARTIAL_UPDATE or (
+            by_mode and self.mode is Mode.OVERWRITE_NON_DEFAULTS
+        )
+        self.late_deletes_lose = by_mode and self.mode is Mode.PARTIAL_UPDATE
         self.stored: dict[Identity, list[Row]] = {}
 
     def upsert(self, rows: Iterable[Mapping[str, Any]]) -> Model:
@@ -116,10 +129,11 @@ class Model:
         return keys, tuple(None if row.get(name) == "" else row.get(name) for name in self.partition)
 
     def combine(self, rows: Iterable[Mapping[str, Any]]) -> dict[Identity, Row]:
-        """One row an identity: the greatest ordering value, of equal ones the later row.
+        """One row an identity: the greatest ordering value, of equal ones the later row. By mode it is the
+        later row where ordering values do not count.
 
         PARTIAL_UPDATE: rows that follow one another are merged, unless one of the two deletes; then the
-        greater ordering value alone decides.
+        greater ordering value alone decides. OVERWRITE_NON_DEFAULTS by mode: likewise.
         """
         batch: dict[Identity, Row] = {}
         for given in rows:
@@ -129,19 +143,21 @@ class Model:
             if before is None:
                 batch[identity] = row
                 continue
-            winner, loser = (before, row) if self.newer(before, row) else (row, before)
-            if self.mode is Mode.PARTIAL_UPDATE and not winner.get(DELETED) and not loser.get(DELETED):
+            late = not self.by_arrival and self.newer(before, row)
+            winner, loser = (before, row) if late else (row, before)
+            if self.fills_batch and not winner.get(DELETED) and not loser.get(DELETED):
                 winner = filled(winner, loser)
             batch[identity] = winner
         return batch
 
     def merge(self, old: Row, row: Row) -> Row | None:
         """What is stored after an incoming row met a stored one; None: nothing."""
-        if self.mode is Mode.EVENT_TIME and self.newer(old, row):
+        late = self.newer(old, row)
+        if late and self.mode is Mode.EVENT_TIME:
             return old
         if row.get(DELETED):
-            return None
-        if self.mode is Mode.PARTIAL_UPDATE and self.newer(old, row):
+            return old if late and self.late_deletes_lose else None
+        if late and self.mode is Mode.PARTIAL_UPDATE:
             return filled(old, row)
         if self.mode in (Mode.OVERWRITE_NON_DEFAULTS, Mode.PARTIAL_UPDATE):
             return filled(row, old)

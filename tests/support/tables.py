@@ -86,6 +86,20 @@ def small_rows(
     return rows
 
 
+def mixed_rows(chance: random.Random, distinct: bool) -> list[Row]:
+    """A batch of SMALL_SCHEMA with late rows, deletes and nulls in every value; without `distinct` keys
+    repeat.
+    """
+    numbers = chance.sample(range(40), 25) if distinct else [chance.randrange(40) for _ in range(40)]
+    rows = small_rows(numbers, chance.randrange(10**6))
+    for row in rows:
+        row["ts"] = chance.randrange(5)
+        row["val"] = chance.choice((None, row["val"]))
+        row["name"] = chance.choice((None, row["name"]))
+        row["_hoodie_is_deleted"] = chance.choice((False, False, chance.random() < 0.3))
+    return rows
+
+
 def full_rows(
     ids: Iterable[int], version: int, *, null_elements: bool = True, deleted: bool = False
 ) -> list[Row]:

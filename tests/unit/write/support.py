@@ -33,6 +33,7 @@ RECORD_SIZE = "hoodie.copyonwrite.record.size.estimate"
 BLOCK_SIZE = "hoodie.parquet.block.size"
 BUDGET = "hoodie.memory.merge.max.size"
 SORT_MODE = "hoodie.bulkinsert.sort.mode"
+VERSION = "hoodie.write.table.version"
 NULL_FOR_MISSING = "hoodie.write.set.null.for.missing.columns"
 
 #: filters for 60,000 keys take longer than all else that these tests do
@@ -97,7 +98,8 @@ class Pair:
         self.path = path
         self.options = dict(options)
         self.schema = schema
-        self.model = Model(keys, partition, ordering, mode)
+        version = int(self.options.get(VERSION, TABLE_VERSION.default))
+        self.model = Model(keys, partition, ordering, mode, version)
 
     def write(self, rows: Sequence[Mapping[str, Any]], operation: str = "upsert", **more: Any) -> WriteResult:
         """Write to both, and compare."""

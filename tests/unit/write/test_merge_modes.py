@@ -14,7 +14,7 @@ from hoodie.errors import ConfigError, HoodieError
 from hoodie.format.java_properties import parse_properties
 from hoodie.merge.commit_time import CommitTime
 from tests.support.oracle import Mode
-from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
+from tests.support.tables import SMALL_SCHEMA, as_table, mixed_rows, small_rows
 from tests.support.tiers import crossed_but
 from tests.unit.write.support import (
     BUDGET,
@@ -24,6 +24,7 @@ from tests.unit.write.support import (
     PARTITION,
     PAYLOAD,
     PLAIN,
+    VERSION,
     Pair,
     listing,
     plain,
@@ -37,18 +38,7 @@ EVENT_TIME = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 COMMIT_TIME = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 
 
-def _rows(rng: random.Random, distinct: bool) -> list[dict[str, Any]]:
-    """Nulls in every value; `distinct`: a key occurs once and deletes nothing in the batch."""
-    numbers = rng.sample(range(40), 25) if distinct else [rng.randrange(40) for _ in range(40)]
-    rows = small_rows(numbers, rng.randrange(10**6))
-    for row in rows:
-        row["ts"] = rng.randrange(5)
-        row["val"] = rng.choice((None, row["val"]))
-        row["name"] = rng.choice((None, row["name"]))
-        row["_hoodie_is_deleted"] = rng.choice((False, False, rng.random() < 0.3))
-    return rows
-
-
+@pytest.mark.parametrize("version", [6, 8, 9])
 @pytest.mark.parametrize(
     ("mode", "budget"),
     crossed_but(
@@ -57,13 +47,14 @@ def _rows(rng: random.Random, distinct: bool) -> list[dict[str, Any]]:
         {"large": None, "small": 1 << 16},
     ),
 )
-def test_every_mode_equals_the_oracle(tmp_path: Path, mode: Mode, budget: int | None) -> None:
+def test_every_mode_equals_the_oracle(tmp_path: Path, mode: Mode, budget: int | None, version: int) -> None:
     rng = random.Random(mode.value)
-    options = {**OPTIONS, PAYLOAD: mode.value} | ({BUDGET: budget} if budget else {})
+    options = {**OPTIONS, PAYLOAD: mode.value, VERSION: version} | ({BUDGET: budget} if budget else {})
     table = Pair(tmp_path / "t", options, mode=mode)
+    # by payload, what a delete inside a batch does is told in test_partial_update_in_a_batch
+    distinct = mode is Mode.PARTIAL_UPDATE and version < 9
     for _ in range(5):
-        # what partial updates make of deletes inside a batch is told in test_partial_update_in_a_batch
-        table.write(_rows(rng, distinct=mode is Mode.PARTIAL_UPDATE))
+        table.write(mixed_rows(rng, distinct=distinct))
 
 
 def test_partial_update_in_a_batch(tmp_path: Path) -> None:
@@ -175,7 +166,7 @@ def test_a_merger_of_ones_own_is_refused_where_the_table_has_a_mode(
 ) -> None:
     """It would merge nothing: the mode of the table does."""
     table = str(tmp_path / "t")
-    made = {**PLAIN, "hoodie.write.table.version": version}
+    made = {**PLAIN, VERSION: version}
     hoodie.write_table(plain(("a", 5, "x")), table, options=made)
     for payload, error in ((f"{__name__}:FirstWins", "org.example.FirstWins"), ("nowhere:Merger", "nowhere")):
         with pytest.raises(HoodieError, match=error):
