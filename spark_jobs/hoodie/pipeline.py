@@ -257,7 +257,7 @@ def _attempt(
 def _preview(
     engine: Engine, frame: Frame, request: WriteRequest, table: Table, progress: ProgressCallback
 ) -> WriteResult:
-    """What the write would do, as far as its first pass shows."""
+    """What the write would do: its tasks count, and write nothing."""
     started = time.monotonic()
     if done := TokenGuard(table, request, progress).done():
         return replace(done, dry_run=True)
@@ -265,8 +265,9 @@ def _preview(
         plan, profile = rows.plan, rows.profile
         _spare_pending(profile, plan, table.storage, plan.timeline, first=True)
         keep_within_limit(rows)
-        partitions = planned_partitions(table, plan, profile, rows.assignment.writes)
-    done = result.planned(plan, profile, partitions, time.monotonic() - started)
+        groups, missing = rows.rehearse()
+        partitions = planned_partitions(table, plan, profile, rows.assignment.writes, groups)
+    done = result.planned(plan, profile, partitions, missing, time.monotonic() - started)
     if to := _upgrades_to(table, Config.of(request.options)):
         text = f"the table would be upgraded from version {table.properties.version} to {to} first"
         return replace(done, warnings=[text, *done.warnings])
@@ -297,10 +298,13 @@ def explain(
         except (CommitConflict, TooCostly) as error:
             refused = error.message
             profile.busy = frozenset(busy)
+        groups, missing = rows.rehearse()
         return explanation(
             plan,
             rows,
-            planned_partitions(table, plan, profile, rows.assignment.writes),
+            planned_partitions(table, plan, profile, rows.assignment.writes, groups),
+            groups,
+            missing,
             index_costs(table, plan, rows),
             conflicts(busy, touched, [instant.time for instant in hindrances]),
             refused,
@@ -312,6 +316,7 @@ def explain(
 def _rehearsed(engine: Engine, frame: Frame, request: WriteRequest, table: Table) -> Iterator[WriteInput]:
     """A write up to its begin, of which nothing is written; but for what pending services mean for it."""
     plan = resolve(table, request, _schema(engine, frame))
+    plan = replace(plan, context=replace(plan.context, dry_run=True))
     _check(engine, table, plan, Hooks())
     with StagedInput(engine, frame) as staged, prepared(staged, plan, table) as rows:
         profile = rows.profile

@@ -34,7 +34,8 @@ def test_upserts_beside_apache_hudi(tmp_path: Path, hudi_015: HudiServer) -> Non
         asked.append([str(path), "upsert", str(file), OPTIONS])
         model.upsert(rows)
     done = hudi_015.program("operations", asked)["results"]
-    assert [(result["num_inserts"], result["num_updates"]) for result in done] == [(60, 0), (30, 30)]
+    counts = [(result["num_inserts"], result["num_updates"]) for result in done]
+    assert counts == [(60, 0), (60, 0), (30, 30)], "the first one is of a dry run"
     expected = model.table(SMALL_SCHEMA)
     assert_same_rows(hoodie.read_table(str(path)), expected, what="ours")
     assert_same_rows(hudi_015.read(path), expected, what="Apache Hudi")

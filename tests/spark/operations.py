@@ -14,12 +14,12 @@ def answer(spark: Any, asked: list[tuple[str, str, str, dict[str, Any]]]) -> dic
     """Each is a table's path, operation, Parquet file and options. An error is a result, too.
 
     A file is read by the executors, or, where its name holds "frame", given as a DataFrame. All but upserts
-    are run dry first.
+    of DataFrames are run dry first.
     """
     results: list[Any] = []
     for path, operation, file, options in asked:
         rows: Any = spark.read.parquet(file) if "frame" in file else read(Source.of(file), spark)
-        for dry_run in (True, False) if operation != "upsert" else (False,):
+        for dry_run in (True, False) if operation != "upsert" or "frame" not in file else (False,):
             try:
                 found = hoodie.explain(rows, path, spark=spark, operation=operation, options=options)
                 done = hoodie.write_table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def test_deletes_and_overwrites(tmp_path: Path, servers: Servers) -> None:
         ("upsert", "frame", small_rows(range(90), 5)),
         ("delete", "file", small_rows([*range(20), 500], 1)),
         ("delete", "frame", small_rows(range(30, 40), 1)),
-        ("upsert", "file", small_rows(range(10), 2)),
+        ("upsert", "file", small_rows([*range(10), *range(50, 60)], 2)),
         ("insert_overwrite", "file", of_region(small_rows(range(200, 260), 1), "eu")),
         ("insert_overwrite", "frame", of_region(small_rows(range(300, 330), 1), "us")),
     ]
@@ -63,19 +64,21 @@ def test_deletes_and_overwrites(tmp_path: Path, servers: Servers) -> None:
             requests.append([str(tmp_path / name), operation, str(file), options])
             getattr(models[name], operation)(rows)
     results = servers.ask("operations", "classic", requests)["results"]
-    told = [result for result in results if result["operation"] != "upsert"]
-    names = ["num_inserts", "num_deletes", "num_missing", "num_replaced"]
-    for dry, done in zip(told[::2], told[1::2], strict=True):
-        assert (dry["status"], done["status"]) == ("planned", "committed")
+    told = [pair for pair in itertools.pairwise(results) if pair[0]["status"] == "planned"]
+    assert len(told) == 7, "all but an upsert of a DataFrame"
+    names = ["num_inserts", "num_deletes", "num_missing", "num_updates", "num_replaced"]
+    for dry, done in told:
+        assert done["status"] == "committed"
         assert {name: dry[name] for name in names} == {name: done[name] for name in names}, done["operation"]
         found = dry["explained"]
         assert found == {
             **done["explained"],
             **{name: found[name] for name in ("duration_s", "indexes", "advice")},
         }
-        assert [found[name] for name in names[:3]] == [done[name] for name in names[:3]]
-        assert {cost["files"] for cost in found["indexes"] if not cost["reason"]} <= {3}
-    assert [done["num_missing"] for done in told[1::2] if done["operation"] == "delete"] == [1, 0]
+        assert [found[name] for name in names[:4]] == [done[name] for name in names[:4]]
+        assert {cost["files"] for cost in found["indexes"] if not cost["reason"]} <= {0, 3}
+    assert [done["num_missing"] for _, done in told if done["operation"] == "delete"] == [1, 0]
+    assert [dry["num_late"] for dry, _ in told if dry["operation"] == "upsert"] == [0, 10]
     for name, model in models.items():
         expected = model.table(SMALL_SCHEMA)
         assert_same_rows(hoodie.read_table(str(tmp_path / name)), expected, what=f"{name}, ours")

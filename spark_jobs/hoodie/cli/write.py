@@ -186,13 +186,19 @@ def planned(result: dict[str, Any], partitions: list[dict[str, Any]]) -> list[st
         [item["partition"] or "(the table)", *(_shown(item, name) for name, _ in columns)]
         for item in partitions
     ]
-    return [head, grid(heads, rows)]
+    lines = [head, grid(heads, rows)]
+    if compared := sum(item["compared"] for item in partitions):
+        groups = plural(compared, "file group")
+        lines.append(f"  late rows were told by the stored ordering values of {groups}, which were read")
+    return lines
 
 
 def _totals(partitions: list[dict[str, Any]]) -> str:
     """What a write would do in all partitions together; a job logs this line alone."""
     total = {name: sum(item[name] for item in partitions) for name in _PLANNED}
     parts = [f"{plural(total[what], 'row')} {name}" for what, name in _CHANGES.items() if total[what]]
+    if total["late"]:
+        parts.append(f"{plural(total['late'], 'late row')} without effect")
     if total["replaced_groups"]:
         groups, rows = plural(total["replaced_groups"], "file group"), plural(total["replaced_rows"], "row")
         parts.append(f"{groups} with {rows} replaced")
@@ -203,6 +209,7 @@ _PLANNED = {
     "inserts": "inserted",
     "updates": "updated",
     "deletes": "deleted",
+    "late": "late",
     "files": "new files",
     "bytes": "about",
     "replaced_groups": "groups replaced",

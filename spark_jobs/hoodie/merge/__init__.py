@@ -62,6 +62,10 @@ class Merger(ABC):
     def columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
         """Top-level columns that `merge` looks at, of both sides; None: all of them."""
 
+    def deciding_columns(self, schema: pa.Schema) -> tuple[str, ...] | None:
+        """Those of `columns` that `take` and `delete` of a merge go by; None: all columns."""
+        return self.columns(schema)
+
     @abstractmethod
     def combine(self, rows: pa.Table, keys: Column | Sequence[Column]) -> pa.Table:
         """One row per key, in arrival order of the surviving rows.

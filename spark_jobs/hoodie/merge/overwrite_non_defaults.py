@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from hoodie.config.key import Config
-from hoodie.merge import Outcome
-from hoodie.merge.ordering import OrderedRows, checked, filled
+from hoodie.merge import DELETED_COLUMN, Outcome
+from hoodie.merge.ordering import OrderedRows, checked, filled, needed
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,9 @@ class OverwriteNonDefaults(OrderedRows):
 
     def columns(self, schema: pa.Schema) -> None:
         return None
+
+    def deciding_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        return needed(schema, None, DELETED_COLUMN)
 
     def merge(self, stored: pa.Table, incoming: pa.Table) -> Outcome:
         take = np.ones(incoming.num_rows, np.bool_)

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Bools, Column, Ints, array
 from hoodie.config.key import Config
-from hoodie.merge import Outcome
-from hoodie.merge.ordering import Groups, OrderedRows, checked, filled, stored_is_newer
+from hoodie.merge import DELETED_COLUMN, Outcome
+from hoodie.merge.ordering import Groups, OrderedRows, checked, filled, needed, stored_is_newer
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,9 @@ class PartialUpdate(OrderedRows):
 
     def columns(self, schema: pa.Schema) -> None:
         return None
+
+    def deciding_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        return needed(schema, self.ordering, DELETED_COLUMN)
 
     def combine_columns(self, schema: pa.Schema) -> None:
         return None

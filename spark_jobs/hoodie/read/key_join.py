@@ -178,6 +178,16 @@ def merge_batch(
     return Merged(stored, fresh, gone)
 
 
+def tally(
+    merger: Merger, names: list[str], stored: pa.Table, matches: Iterable[Match], parts: Sequence[Part]
+) -> tuple[int, int]:
+    """How many stored rows a merge replaces, and how many it takes away. `names` are the columns by which the
+    merger decides; `stored` has those of them that the file has, or is without columns.
+    """
+    outcomes = list(_outcomes(merger, names, stored, matches, parts))
+    return sum(len(each.replaced) for each in outcomes), sum(len(each.gone) for each in outcomes)
+
+
 def replacement(
     merger: Merger, names: list[str], stored: pa.Table, matches: Iterable[Match], parts: Sequence[Part]
 ) -> Merged | None:

@@ -75,6 +75,8 @@ class WriteContext:
     log_only: bool = False
     #: have rows a last column of their own that says which ones delete their key
     flagged: bool = False
+    #: are rows counted, and not written
+    dry_run: bool = False
     #: rows have these columns and those of partial log blocks alone (see `Derived`); none: they have all
     found_by: tuple[str, ...] = ()
 
@@ -113,10 +115,12 @@ class WriteContext:
     @property
     def compared(self) -> list[str]:
         """The columns of incoming rows that the merger looks at; no stored row has the flag."""
-        return [
-            *looked_at(self.merger, self.schema, wanted=self.schema.names),
-            *([IS_DELETED] if self.flagged else []),
-        ]
+        return [*looked_at(self.merger, self.schema, wanted=self.schema.names), *self.flags]
+
+    @property
+    def flags(self) -> list[str]:
+        """The column of incoming rows that no stored row has."""
+        return [IS_DELETED] if self.flagged else []
 
     def unflagged(self, rows: pa.Table) -> pa.Table:
         """Rows that stay, as files have them."""

@@ -155,12 +155,13 @@ class WriteRequest:
 
 @dataclass(frozen=True)
 class PlannedPartition:
-    """What a write would do in one partition. Of a key's rows in the input each is counted.
+    """What a write would do in one partition.
 
-    inserts, updates, deletes: rows. An update may lose to a stored row that is newer, which a plan does not
-    read. files: file groups that get a file; bytes: about their size; rows: those in these files, with the
-    stored ones of rewritten files. replaced_groups, replaced_rows, replaced_bytes: of the files that would go
-    out of sight; rows are those that a query finds in them.
+    inserts, updates, deletes: rows, as of the commit. late: rows that change nothing, as the stored row of
+    their key is newer; compared: file groups whose stored rows were read to know that. files: file groups
+    that get a file; bytes: about their size; rows: those in these files, with the stored ones of rewritten
+    files. replaced_groups, replaced_rows, replaced_bytes: of the files that would go out of sight; rows are
+    those that a query finds in them.
     """
 
     partition: str
@@ -173,6 +174,8 @@ class PlannedPartition:
     replaced_rows: int = 0
     replaced_bytes: int = 0
     rows: int = 0
+    late: int = 0
+    compared: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,7 +187,8 @@ class WriteResult(Shown):
     queries take for the commit: the time of its completion, of tables up to version 7 the instant; "" without
     a commit. partitions: those with new files, and those of which files were replaced. num_missing: rows of
     a delete whose key the table does not hold. num_replaced: file groups that went out of sight. num_dropped:
-    rows of an insert that were left out, as the table holds their key. validations: the outcome of each
+    rows of an insert that were left out, as the table holds their key. num_late: of a dry run, rows that
+    change nothing, as the stored row of their key is newer. validations: the outcome of each
     pre-commit validator: its class `validator`, `query`, whether it `passed`, and the texts of what was
     `expected` and `found`.
     """
@@ -212,6 +216,7 @@ class WriteResult(Shown):
     num_dropped: int = 0
     dry_run: bool = False
     planned: list[PlannedPartition] = field(default_factory=list)
+    num_late: int = 0
     validations: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -223,5 +228,5 @@ class WriteResult(Shown):
         if not self.validations:
             del whole["validations"]
         if not self.dry_run:
-            del whole["dry_run"], whole["planned"]
+            del whole["dry_run"], whole["planned"], whole["num_late"]
         return whole

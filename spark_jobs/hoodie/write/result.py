@@ -8,7 +8,6 @@ from typing import Any
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant
 from hoodie.write.assign.workload import WorkloadProfile
-from hoodie.write.explain.cost import late_rows
 from hoodie.write.operation import PlannedPartition, WriteResult
 from hoodie.write.plan import WritePlan
 from hoodie.write.transaction import Transaction
@@ -62,9 +61,13 @@ def committed(
 
 
 def planned(
-    plan: WritePlan, profile: WorkloadProfile, partitions: list[PlannedPartition], seconds: float
+    plan: WritePlan,
+    profile: WorkloadProfile,
+    partitions: list[PlannedPartition],
+    missing: int,
+    seconds: float,
 ) -> WriteResult:
-    """Of a dry run."""
+    """Of a dry run. `missing`: keys to delete that are not there, beside those of the profile."""
     return WriteResult(
         status="planned",
         table=plan.table_name,
@@ -73,7 +76,7 @@ def planned(
         instant="",
         completion="",
         operation=plan.request.operation.value,
-        partitions=[item.partition for item in partitions],
+        partitions=[item.partition for item in partitions if item.files or item.replaced_groups],
         num_inserts=sum(item.inserts for item in partitions),
         num_updates=sum(item.updates for item in partitions),
         num_deletes=sum(item.deletes for item in partitions),
@@ -81,10 +84,11 @@ def planned(
         num_files=sum(item.files for item in partitions),
         bytes_written=sum(item.bytes for item in partitions),
         duration_s=round(seconds, 3),
-        warnings=[*plan.config.warnings, *profile.warnings, *late_rows(plan, partitions)],
-        num_missing=profile.missing,
+        warnings=[*plan.config.warnings, *profile.warnings],
+        num_missing=profile.missing + missing,
         num_replaced=sum(item.replaced_groups for item in partitions),
         num_dropped=profile.dropped,
+        num_late=sum(item.late for item in partitions),
         dry_run=True,
         planned=partitions,
     )

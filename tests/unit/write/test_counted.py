@@ -214,7 +214,7 @@ def test_an_explanation_measures_the_rows_as_a_dry_run_does(tmp_path: Path) -> N
     engine = Again()
     explained = pipeline.explain(engine, halves(BY_REGION), request)
     planned = pipeline.write(Again(), halves(BY_REGION), replace(request, dry_run=True)).planned
-    assert engine.calls == ["persist"]
+    assert engine.calls == ["persist", "shuffle to 3"], "rows that delete their key are counted"
     assert explained.partitions == planned
     assert not (tmp_path / "t").exists()
 

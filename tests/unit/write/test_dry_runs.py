@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import hoodie
+from hoodie.format.base_file import BaseFileReader
 from hoodie.jobs._main import text_of
 from hoodie.write.operation import WriteResult
 from tests.support.cli import Run
@@ -32,11 +36,11 @@ class Orders:
     def rows(self, ids: str, ts: int = 1, day: str = "mon") -> pa.Table:
         return pa.table({"id": list(ids), "ts": [ts] * len(ids), "day": [day] * len(ids)})
 
-    def write(self, rows: pa.Table, operation: str = "upsert", **given: Any) -> WriteResult:
+    def write(self, rows: Any, operation: str = "upsert", **given: Any) -> WriteResult:
         options = {**self.options, **given.pop("options", {})}
         return hoodie.write_table(rows, self.path, operation=operation, options=options, **given)
 
-    def both(self, rows: pa.Table, operation: str = "upsert") -> tuple[WriteResult, WriteResult]:
+    def both(self, rows: Any, operation: str = "upsert") -> tuple[WriteResult, WriteResult]:
         """What a dry run says, and what the write does then."""
         return self.write(rows, operation, dry_run=True), self.write(rows, operation)
 
@@ -88,17 +92,131 @@ def test_rows_that_change_their_partition(orders: Orders, moves: str) -> None:
     assert counts(planned) == counts(done)
 
 
-def test_late_rows_are_warned_of(orders: Orders) -> None:
-    """A plan does not read the stored rows, which win here."""
+def test_late_rows_are_no_updates(orders: Orders) -> None:
+    """They change nothing, as the stored rows of their keys are newer: two in files, one of them in a log."""
+    orders.write(orders.rows("abc", ts=7))
+    orders.write(orders.rows("b", ts=9))
+    news = pa.concat_tables([orders.rows("ab", ts=5), orders.rows("c", ts=8), orders.rows("d", ts=1)])
+    explained = hoodie.explain(news, orders.path, options=orders.options)
+    planned, done = orders.both(news)
+    assert counts(planned) == counts(done)
+    assert (planned.num_updates, planned.num_inserts, planned.num_late, planned.warnings) == (1, 1, 2, [])
+    assert (explained.num_updates, explained.num_late, explained.compared_groups) == (1, 2, 1)
+    assert [(item.late, item.compared) for item in planned.planned] == [(2, 1)]
+
+
+def test_late_rows_alone(orders: Orders) -> None:
+    """They are no reason for a log; a copy-on-write table gets a file of the same rows."""
     orders.write(orders.rows("ab", ts=9))
-    planned, done = orders.both(orders.rows("abc", ts=5))
-    assert (planned.num_updates, done.num_updates) == (2, 0)
-    [warning] = planned.warnings
-    assert warning.startswith(
-        "up to 2 updates may change nothing: a row loses to a stored one that is newer by ts"
+    planned, done = orders.both(orders.rows("ab", ts=5))
+    assert counts(planned) == counts(done)
+    assert planned.num_late == 2
+    changed = "1 partition" if done.num_files else "0 partitions"
+    assert text_of("upsert", planned.to_dict()) == (
+        f"upsert would change {changed} of orders: 2 late rows without effect; nothing was written"
     )
-    assert hoodie.explain(orders.rows("a"), orders.path, options=orders.options).warnings
-    assert orders.write(orders.rows("z"), dry_run=True).warnings == []
+
+
+def test_a_commit_says_nothing_of_late_rows(orders: Orders) -> None:
+    planned, done = (result.to_dict() for result in orders.both(orders.rows("ab")))
+    assert planned["num_late"] == 0
+    assert "num_late" not in done
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET", "RECORD_INDEX"])
+def test_late_rows_whatever_finds_the_keys(orders: Orders, index: str) -> None:
+    orders.options |= {
+        "hoodie.index.type": index,
+        "hoodie.bucket.index.num.buckets": "2",
+        "hoodie.metadata.record.index.enable": str(index == "RECORD_INDEX").lower(),
+    }
+    orders.write(orders.rows("abcdef", ts=5))
+    planned, done = orders.both(pa.concat_tables([orders.rows("abcx", ts=1), orders.rows("dey", ts=9)]))
+    assert counts(planned) == counts(done)
+    assert planned.num_late == 3
+
+
+#: settings of the ways in which rows merge, and the versions that have them
+MERGES: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
+    "event_time": ({"record_merge_mode": "EVENT_TIME_ORDERING"}, VERSIONS),
+    "commit_time": ({"record_merge_mode": "COMMIT_TIME_ORDERING"}, VERSIONS),
+    "latest": ({"datasource_write_payload_class": "OverwriteWithLatestAvroPayload"}, ("6",)),
+    "partial": ({"datasource_write_payload_class": "PartialUpdateAvroPayload"}, VERSIONS),
+    "non_defaults": (
+        {"datasource_write_payload_class": "OverwriteNonDefaultsWithLatestAvroPayload"},
+        VERSIONS,
+    ),
+    "marker": (
+        {"payload_delete_field": "note", "payload_delete_marker": "D", "record_merge_mode": ""},
+        VERSIONS,
+    ),
+}
+
+
+@pytest.mark.parametrize("table_type", TYPES)
+@pytest.mark.parametrize(
+    ("merge", "version"), [(name, version) for name, (_, all_) in MERGES.items() for version in all_]
+)
+def test_random_rows_are_counted_as_the_write_counts_them(
+    tmp_path: Path, merge: str, version: str, table_type: str
+) -> None:
+    """With keys that come twice, rows that delete theirs, values that are null, files that are filled."""
+    given = {name: text for name, text in MERGES[merge][0].items() if text}
+    orders = Orders(tmp_path / "t", version, table_type, **given)
+    if merge == "commit_time" and version != "6":
+        del orders.options["hoodie.datasource.write.precombine.field"]
+    rng = random.Random(f"{merge} {version} {table_type}")
+    late = 0
+    for number in range(6):
+        count = rng.randint(3, 12)
+        news = pa.table(
+            {
+                "id": [rng.choice("abcdefghijklmnop") for _ in range(count)],
+                "ts": [rng.randint(1, 6) for _ in range(count)],
+                "day": [rng.choice(["mon", "tue"]) for _ in range(count)],
+                "note": [rng.choice(["x", "D", None]) for _ in range(count)],
+                "_hoodie_is_deleted": [rng.random() < 0.2 for _ in range(count)],
+            }
+        )
+        operation = "upsert" if number != 4 else rng.choice(["insert", "delete"])
+        planned, done = orders.both(news, operation)
+        assert counts(planned) == counts(done), (number, operation, news.to_pylist())
+        assert (planned.num_missing, planned.num_dropped) == (done.num_missing, done.num_dropped)
+        late += planned.num_late
+    if merge == "event_time":
+        assert late > 0
+    elif merge in ("commit_time", "latest", "non_defaults"):
+        assert late == 0
+
+
+@pytest.mark.parametrize("flagged", [False, True])
+def test_rows_that_go_straight_from_a_file_to_new_ones(tmp_path: Path, version: str, flagged: bool) -> None:
+    """The first pass looks at their statistics alone, which do not say which rows delete their key."""
+    orders = Orders(tmp_path / "t", version, "COPY_ON_WRITE")
+    rows = orders.rows("abc")
+    if flagged:
+        rows = rows.append_column("_hoodie_is_deleted", pa.array([False, True, False]))
+    pq.write_table(rows, tmp_path / "day.parquet")
+    planned, done = orders.both(ds.dataset(tmp_path / "day.parquet"), "bulk_insert")
+    assert counts(planned) == counts(done)
+    assert done.num_inserts == 3 - flagged
+
+
+def test_of_stored_rows_the_columns_that_decide_are_read(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = orders.rows("abc", ts=5).append_column("text", pa.array(["long " * 99] * 3))
+    orders.write(wide)
+    read: set[str] = set()
+    batches = BaseFileReader.batches
+
+    def noted(self: BaseFileReader, names: list[str], *more: Any, **given: Any) -> Any:
+        read.update(names)
+        return batches(self, names, *more, **given)
+
+    monkeypatch.setattr(BaseFileReader, "batches", noted)
+    assert orders.write(wide.slice(0, 2), dry_run=True).num_updates == 2
+    assert read == {"ts"}
 
 
 def test_where_the_later_row_always_wins_no_row_is_late(tmp_path: Path, version: str) -> None:

@@ -5,8 +5,8 @@ What a write would do, as its first pass found: the answer of a dry run.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -19,9 +19,9 @@ from hoodie.read.log_merger import table_merger
 from hoodie.table.handle import Table
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice
-from hoodie.text import plural
 from hoodie.write.assign.bulk_insert import COMPRESSION
 from hoodie.write.assign.workload import FileGroupWrite, WorkloadProfile
+from hoodie.write.files.rehearsal import Effect, GroupCount
 from hoodie.write.input.write_input import WriteInput
 from hoodie.write.operation import PlannedPartition
 from hoodie.write.plan import WritePlan
@@ -99,53 +99,42 @@ def keep_within_limit(rows: WriteInput) -> None:
 
 
 def planned_partitions(
-    table: Table, plan: WritePlan, profile: WorkloadProfile, writes: Sequence[FileGroupWrite]
+    table: Table,
+    plan: WritePlan,
+    profile: WorkloadProfile,
+    writes: Sequence[FileGroupWrite],
+    groups: Sequence[GroupCount],
 ) -> list[PlannedPartition]:
-    """By partition path. Opens the footers of the base files that would be rewritten or replaced, and reads
-    what is replaced with logs; nothing is written.
+    """By partition path. `groups`: what the write does to each file group. Counts the rows that are replaced,
+    by the footers of base files, or, of slices with logs, by reading them; nothing is written.
     """
-    known, new = Counter[str](), Counter[str]()
-    slices = profile.updated
-    for (partition, file_id), (rows, _) in profile.groups.items():
-        (known if (partition, file_id) in slices else new)[partition] += rows
-    left = Counter[str]()
-    for (partition, _), rows in profile.moved.items():
-        left[partition] += rows
-    files, sizes, written = Counter[str](), Counter[str](), Counter[str]()
-    deletes = not plan.context.operation.brings_rows
+    totals: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    untouched = {(group.partition, group.file_id) for group in groups if group.effect is Effect.NOTHING}
+    for group in groups:
+        total = totals[group.partition]
+        for name in ("inserts", "updates", "deletes", "late", "rows", "compared"):
+            total[name] += getattr(group, name)
+        total["files"] += group.effect is not Effect.NOTHING
     for write in writes:
-        if deletes and write.slice is None:
-            continue
-        files[write.partition] += 1
-        sizes[write.partition] += new_bytes(write) + rewritten_bytes(write)
-        written[write.partition] += _added_rows(write, profile, deletes)
-    rewritten = [write.slice for write in writes if write.slice is not None and not write.append]
-    written += _rows(table, plan, [replace(slice_, logs=()) for slice_ in rewritten])
+        no_file = write.slice is None and not plan.context.operation.brings_rows
+        if not no_file and (write.partition, write.file_id) not in untouched:
+            totals[write.partition]["bytes"] += new_bytes(write) + rewritten_bytes(write)
     replaced = _rows(table, plan, [found for group in profile.replaced.values() for found in group])
     return [
         PlannedPartition(
             partition,
-            inserts=0 if deletes else new[partition],
-            updates=0 if deletes else known[partition],
-            deletes=known[partition] if deletes else left[partition],
-            files=files[partition],
-            bytes=sizes[partition],
-            rows=written[partition],
             replaced_groups=len(profile.replaced.get(partition, ())),
             replaced_rows=replaced[partition],
             replaced_bytes=sum(found.size for found in profile.replaced.get(partition, ())),
+            **totals[partition],
         )
-        for partition in sorted({*known, *new, *files, *profile.replaced})
+        for partition in sorted({*_changed(totals), *profile.replaced})
     ]
 
 
-def _added_rows(write: FileGroupWrite, profile: WorkloadProfile, deletes: bool) -> int:
-    """Rows of its file that are not those of its base file; fewer than 0 where some go."""
-    group = (write.partition, write.file_id)
-    updates, moved = profile.groups.get(group, [0])[0], profile.moved.get(group, 0)
-    if write.slice is None or write.append:
-        return 0 if deletes else write.rows - moved
-    return -updates if deletes else write.rows - updates - 2 * moved
+def _changed(totals: Mapping[str, Counter[str]]) -> list[str]:
+    """The partitions with a new file, or with late rows alone."""
+    return [partition for partition, total in totals.items() if total["files"] or total["late"]]
 
 
 def _rows(table: Table, plan: WritePlan, slices: Sequence[FileSlice]) -> Counter[str]:
@@ -178,15 +167,3 @@ def _reading(table: Table, plan: WritePlan) -> SliceContext:
         merger=merger,
         ordering=table.properties.precombine_field,
     )
-
-
-def late_rows(plan: WritePlan, partitions: Iterable[PlannedPartition]) -> list[str]:
-    """A warning where updates may change nothing: a plan does not read the stored rows."""
-    merger, updates = plan.context.merger, sum(item.updates for item in partitions)
-    columns = merger.delete_ordering or ((merger.ordering,) if merger.ordering else ())
-    if not updates or not columns or not merger.keeps_newer or merger.fills_always:
-        return []
-    return [
-        f"up to {plural(updates, 'update')} may change nothing: a row loses to a stored one that is newer by "
-        f"{', '.join(columns)}, and stored rows were not read"
-    ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, BinaryIO, cast
@@ -31,9 +31,10 @@ from hoodie.table.view import FileSlice
 from hoodie.text import plural, size
 from hoodie.timeline.instant import Action
 from hoodie.timeline.time import REQUESTED
-from hoodie.write.assign.workload import FileGroupWrite, WorkloadProfile
+from hoodie.write.assign.workload import WorkloadProfile
 from hoodie.write.blobs import KEYS, decode_rows, raise_errors
-from hoodie.write.explain.cost import WriteCost, late_rows
+from hoodie.write.explain.cost import WriteCost
+from hoodie.write.files.rehearsal import Effect, GroupCount
 from hoodie.write.input.stage import KEY_SCHEMA
 from hoodie.write.input.write_input import WriteInput
 from hoodie.write.operation import PlannedPartition
@@ -287,14 +288,15 @@ class PendingConflict:
 class WriteExplanation(Shown):
     """What a write would do; bytes are estimates of the plan.
 
-    partitions: what each would get. num_inserts, num_updates, num_deletes, num_missing, num_dropped: rows, as
-    of a WriteResult. new_groups, rewritten_groups, appended_groups, replaced_groups: file groups that are
-    made, that get a new base file, that get a log file, that go out of sight. changed_bytes: of the rows, or
-    of those that a delete takes; rewritten_bytes: of stored rows that are written again; written_bytes: of
-    all files that are written; write_amplification: written for each byte changed. max_write_amplification:
-    the limit of the settings, 0 for none. refused: why the write would fail, "" where it would not.
-    indexes: what each index needs to find the keys of these rows; index: that of the settings, "" where the
-    operation looks no keys up.
+    partitions: what each would get. num_inserts, num_updates, num_deletes, num_late, num_missing,
+    num_dropped: rows, as of a WriteResult. compared_groups: file groups whose stored rows were read, in the
+    columns that the merge goes by, to tell late rows from updates. new_groups, rewritten_groups,
+    appended_groups, replaced_groups: file groups that are made, that get a new base file, that get a log
+    file, that go out of sight. changed_bytes: of the rows, or of those that a delete takes; rewritten_bytes:
+    of stored rows that are written again; written_bytes: of all files that are written;
+    write_amplification: written for each byte changed. max_write_amplification: the limit of the settings, 0
+    for none. refused: why the write would fail, "" where it would not. indexes: what each index needs to
+    find the keys of these rows; index: that of the settings, "" where the operation looks no keys up.
     """
 
     table: str
@@ -305,9 +307,11 @@ class WriteExplanation(Shown):
     num_inserts: int
     num_updates: int
     num_deletes: int
+    num_late: int
     num_missing: int
     num_dropped: int
     partitions: list[PlannedPartition]
+    compared_groups: int
     new_groups: int
     rewritten_groups: int
     appended_groups: int
@@ -355,15 +359,21 @@ def explanation(
     plan: WritePlan,
     rows: WriteInput,
     partitions: list[PlannedPartition],
+    groups: Sequence[GroupCount],
+    missing: int,
     costs: tuple[str, list[IndexCost], IndexAdvice],
     found: list[PendingConflict],
     refused: str,
     seconds: float,
 ) -> WriteExplanation:
-    """`costs`: the index of the settings, what each costs, the advice."""
+    """`groups`: what the write does to each file group, by which `partitions` are. `missing`: keys to delete
+    that are not there, beside those of the profile. `costs`: the index of the settings, what each costs, the
+    advice.
+    """
     profile, writes = rows.profile, rows.assignment.writes
     cost = WriteCost.of(plan, writes)
     index, indexes, advice = costs
+    effects = Counter(group.effect for group in groups)
     return WriteExplanation(
         table=plan.table_name,
         base_path=plan.context.base_path,
@@ -373,12 +383,14 @@ def explanation(
         num_inserts=sum(item.inserts for item in partitions),
         num_updates=sum(item.updates for item in partitions),
         num_deletes=sum(item.deletes for item in partitions),
-        num_missing=profile.missing,
+        num_late=sum(item.late for item in partitions),
+        num_missing=profile.missing + missing,
         num_dropped=profile.dropped,
         partitions=partitions,
-        new_groups=sum(write.slice is None for write in writes),
-        rewritten_groups=sum(map(_rewrites, writes)),
-        appended_groups=sum(write.append for write in writes),
+        compared_groups=sum(item.compared for item in partitions),
+        new_groups=effects[Effect.NEW],
+        rewritten_groups=effects[Effect.REWRITTEN],
+        appended_groups=effects[Effect.APPENDED],
         replaced_groups=sum(item.replaced_groups for item in partitions),
         changed_bytes=cost.changed_bytes,
         rewritten_bytes=cost.rewritten_bytes,
@@ -391,9 +403,5 @@ def explanation(
         conflicts=found,
         refused=refused,
         duration_s=round(seconds, 3),
-        warnings=[*plan.config.warnings, *profile.warnings, *late_rows(plan, partitions)],
+        warnings=[*plan.config.warnings, *profile.warnings],
     )
-
-
-def _rewrites(write: FileGroupWrite) -> bool:
-    return write.slice is not None and not write.append

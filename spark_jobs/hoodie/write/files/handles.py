@@ -220,7 +220,7 @@ class Handles:
     instant: InstantTime
     task: Task
     rows: int = 0
-    #: keys to delete that no stored row has, of the file groups since `take_missing`
+    #: keys to delete that no stored row has, of the file groups since `take_counts`
     missing: int = 0
     _output: OutputFile | LogFiles | None = None
 
@@ -231,10 +231,10 @@ class Handles:
         if self._output is not None:
             self._output.abandon()
 
-    def take_missing(self) -> int:
-        """How many keys to delete were not there, since the last call: those of base files are known."""
+    def take_counts(self) -> dict[str, Any]:
+        """Since the last call: how many keys to delete were not there; those of base files are known."""
         missing, self.missing = self.missing, 0
-        return missing
+        return {"missing": missing}
 
     def create(self, partition: str, file_id: str, rows: Iterator[pa.Table]) -> list[WriteStat]:
         """New file groups of `rows`; rolls to `<uuid>-1`, `-2`, … at the maximum file size."""
@@ -318,7 +318,7 @@ class Handles:
         if (placed and work.written) or any((each.returned & each.updates).any() for each in verdicts):
             stats = [replace(stat, may_insert=True) for stat in stats]
         if placed:
-            _check_not_hidden(slice_, inserts)
+            check_not_hidden(slice_, inserts)
             return stats
         return [*stats, *self.create(slice_.partition, new_file_id(), inserts)]
 
@@ -398,7 +398,7 @@ class Handles:
         return stat
 
 
-def _check_not_hidden(slice_: FileSlice, rows: Iterator[pa.Table]) -> None:
+def check_not_hidden(slice_: FileSlice, rows: Iterator[pa.Table]) -> None:
     """Raises TableError for rows that need another file group than that of their keys."""
     for table in rows:
         if table.num_rows:

@@ -24,6 +24,7 @@ from hoodie.write.blobs import DELETES, ERROR, SUMMARY, decode_rows, error_messa
 from hoodie.write.context import STORED_ROW, WriteContext
 from hoodie.write.files.completion import completed
 from hoodie.write.files.handles import Handles
+from hoodie.write.files.rehearsal import handles_of
 from hoodie.write.input.combine_keys import COPIES, DedupRows
 from hoodie.write.input.delete_keys import LAST
 from hoodie.write.input.incoming import chunk_bytes, chunks
@@ -40,10 +41,10 @@ class WriteFileGroups:
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         storage = self.context.table.storage()
         try:
-            with Handles(self.context, storage, self.instant, task) as handles:
+            with handles_of(self.context, storage, self.instant, task) as handles:
                 for number, blobs in itertools.groupby(_blobs(batches), key=lambda blob: blob[0]):
                     received, stats = self._write(handles, self.writes[number], blobs)
-                    yield _answer(received, stats, handles.take_missing())
+                    yield _answer(received, stats, handles.take_counts())
         except HoodieError as error:
             yield error_message(error)
 
@@ -102,7 +103,8 @@ class WriteFileGroups:
 
 def write_new(handles: Handles, partition: str, file_id: str, rows: Iterator[pa.Table]) -> pa.RecordBatch:
     """Write new file groups of the rows; the answer of the task."""
-    return _answer(*create_with_count(handles, partition, file_id, rows))
+    received, stats = create_with_count(handles, partition, file_id, rows)
+    return _answer(received, stats, handles.take_counts())
 
 
 def create_with_count(
@@ -121,10 +123,9 @@ def create_with_count(
     return received, stats
 
 
-def _answer(received: int, stats: list[WriteStat], missing: int = 0) -> pa.RecordBatch:
-    """`missing`: keys to delete that were not there."""
-    value = {"rows": received, "stats": [stat.to_report() for stat in stats], "missing": missing}
-    return message(SUMMARY, value)
+def _answer(received: int, stats: list[WriteStat], counts: dict[str, Any]) -> pa.RecordBatch:
+    """`counts`: those of the handles."""
+    return message(SUMMARY, {"rows": received, "stats": [stat.to_report() for stat in stats], **counts})
 
 
 #: number of the file-group write, kind, payload

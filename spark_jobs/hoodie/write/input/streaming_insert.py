@@ -29,7 +29,7 @@ from hoodie.write.assign.inserts import appeared
 from hoodie.write.assign.workload import WorkloadProfile
 from hoodie.write.blobs import BLOB_SCHEMA, SUMMARY, answers, error_message, message
 from hoodie.write.context import WriteContext
-from hoodie.write.files.handles import Handles
+from hoodie.write.files.rehearsal import handles_of
 from hoodie.write.files.write_task import write_new
 from hoodie.write.input.incoming import chunk_bytes, chunks, keyed_rows, keys_of, unstored
 from hoodie.write.input.stage import by_partition, names_and_codes
@@ -90,7 +90,7 @@ class WriteRows:
     def __call__(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         storage = self.context.table.storage()
         try:
-            with Handles(self.context, storage, self.instant, task) as handles:
+            with handles_of(self.context, storage, self.instant, task) as handles:
                 for partition, runs in itertools.groupby(self._runs(batches), key=lambda run: run[0]):
                     yield write_new(handles, partition, new_file_id(), (rows for _, rows in runs))
         except HoodieError as error:

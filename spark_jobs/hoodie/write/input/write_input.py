@@ -22,11 +22,11 @@ from hoodie.engine.origin import noting
 from hoodie.engine.task import BatchFunction, Task, task_numbers
 from hoodie.errors import HoodieError, InputError, JobError
 from hoodie.index import PlacingIndex
-from hoodie.progress import ProgressCallback, ProgressMeter
+from hoodie.progress import ProgressCallback, ProgressMeter, silent
 from hoodie.table.handle import Table
 from hoodie.timeline.commit import WriteStat, stats_by_partition
 from hoodie.timeline.store import check_size
-from hoodie.timeline.time import InstantTime
+from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.assign.bulk_insert import bulk_assignment
 from hoodie.write.assign.inserts import PlaceRows, PlaceTagged, place_groups
 from hoodie.write.assign.workload import Assignment, FileGroupWrite, Parallelism, WorkloadProfile, assign
@@ -42,7 +42,7 @@ from hoodie.write.blobs import (
     raise_errors,
 )
 from hoodie.write.context import WriteContext
-from hoodie.write.files.handles import Handles
+from hoodie.write.files.rehearsal import GroupCount, counted_groups, handles_of, new_group
 from hoodie.write.files.write_task import WriteFileGroups, write_new
 from hoodie.write.input.incoming import key_columns, keyed_rows, unstored
 from hoodie.write.input.key_staging import (
@@ -79,7 +79,7 @@ class RowGroupWrite:
     def _written(self, batches: Iterator[pa.RecordBatch], task: Task) -> Iterator[pa.RecordBatch]:
         storage = self.context.table.storage()
         try:
-            with Handles(self.context, storage, self.instant, task) as handles:
+            with handles_of(self.context, storage, self.instant, task) as handles:
                 for number in (number for mine in task_numbers(batches) for number in self.tasks[mine]):
                     write = self.writes[number]
                     yield write_new(handles, write.partition, write.file_id, self._rows(write))
@@ -227,13 +227,31 @@ class WriteInput(ABC):
 
         Raises JobError where other rows arrive than were counted, as a source has changed between the passes.
         """
+        found = self._answers(instant, progress)
+        self.profile.missing += sum(answer["missing"] for answer in found)
+        return stats_by_partition(value for answer in found for value in answer["stats"])
+
+    def rehearse(self) -> tuple[list[GroupCount], int]:
+        """What the write of a dry run would do to each file group, and how many more keys to delete are not
+        there. The rows are read again, and of stored ones what decides; but for rows that can only be
+        inserts, which the first pass has counted. Raises as `write`.
+        """
+        context = self.plan.context
+        if self.profile.rows == 0:
+            return [], 0
+        if context.streams and _only_inserts(context):
+            writes = self.assignment.writes
+            return [new_group(write.partition, write.file_id, write.rows) for write in writes], 0
+        found = self._answers(NO_TIME, silent)
+        return counted_groups(found), sum(answer["missing"] for answer in found)
+
+    def _answers(self, instant: InstantTime, progress: ProgressCallback) -> list[dict[str, Any]]:
         watched: WriteInput = self
         if isinstance(progress, ProgressMeter):
             watched = replace(self, engine=self.engine.watched(progress.advance))
         with self._batches():
             found = answers(self.engine, watched._tasks(instant, progress))
         received = sum(answer["rows"] for answer in found)
-        self.profile.missing += sum(answer["missing"] for answer in found)
         if not 0 <= received - self.profile.rows <= self.profile.copies:
             raise JobError(
                 f"{self.profile.rows} rows were staged but {received} reached the write tasks: the input "
@@ -241,7 +259,7 @@ class WriteInput(ABC):
                 staged=self.profile.rows,
                 received=received,
             )
-        return stats_by_partition(value for answer in found for value in answer["stats"])
+        return found
 
     def _expect(self, writes: Sequence[FileGroupWrite], progress: ProgressCallback) -> None:
         if isinstance(progress, ProgressMeter):
@@ -376,6 +394,14 @@ class _StreamedInsert(_Streamed):
         self._expect((), progress)
         task = WriteRows(context, instant, frozenset(self.profile.partitions))
         return self.engine.map_batches(counted.rows, task, BLOB_SCHEMA)
+
+
+def _only_inserts(context: WriteContext) -> bool:
+    """Can no column mark a row as a delete."""
+    merger = context.merger
+    names = merger.deciding_columns(context.schema)
+    ordering = {path.partition(".")[0] for path in (merger.ordering or "", *merger.delete_ordering)}
+    return names is not None and not context.flagged and {*names} <= ordering
 
 
 @contextlib.contextmanager
