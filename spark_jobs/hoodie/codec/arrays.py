@@ -21,6 +21,9 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 pc: Any = pyarrow.compute
 array: Any = pa.array
 
+#: what values of dictionaries are decoded as, as polars has them in categories
+OF_VIEWS: dict[pa.DataType, pa.DataType] = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
+
 
 def whole(values: Column) -> Array:
     """One array, also of a chunked column; copied only where it has several chunks."""
@@ -28,6 +31,17 @@ def whole(values: Column) -> Array:
         return values
     joined: Any = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
     return cast("Array", joined)
+
+
+def decoded(values: Column) -> Column:
+    """Of a dictionary the value of each row, as a plain text where it is a view, which few kernels know."""
+    kind: Any = values.type
+    if not pa.types.is_dictionary(kind):
+        return values
+    plain = OF_VIEWS.get(kind.value_type, kind.value_type)
+    if plain != kind.value_type:
+        values = values.cast(pa.dictionary(kind.index_type, plain, kind.ordered))
+    return values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values.cast(plain)
 
 
 def places(mask: Column) -> list[int]:

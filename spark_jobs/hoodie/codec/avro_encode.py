@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
 
+from hoodie.codec.arrays import decoded
 from hoodie.codec.avro_cursor import Bools, Longs, Values
 from hoodie.codec.avro_sink import WORD, Sink, binary_of
 from hoodie.codec.avro_types import Array, Leaf, Map, Node, Record, Union, branch_names, is_list, is_null
@@ -226,7 +227,7 @@ def write(node: Node, values: Values, sink: Sink, path: str) -> None:
     Raises InputError for a null or a value that the schema does not allow, SchemaError for other types.
     """
     if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()  # first of all: a dictionary may hold the null
+        values = decoded(values)  # first of all: a dictionary may hold the null
     if isinstance(node, Union):
         _write_union(node, values, sink, path)
     elif is_null(node):

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from hoodie.codec.arrays import decoded
 from hoodie.engine.required import Rows, contains, null_error, settled
 from hoodie.errors import InputError, SchemaError
 from hoodie.format.meta_fields import without_meta
@@ -267,7 +268,7 @@ def _convert(values: Any, target: pa.DataType, path: str, how: _How) -> Any:
     if source == target:
         return values
     if pa.types.is_dictionary(source):
-        return _convert(values.dictionary_decode(), target, path, how)
+        return _convert(decoded(values), target, path, how)
     if is_list(source) and is_list(target):
         return _convert_list(values, target, path, how)
     if pa.types.is_map(source) and pa.types.is_map(target):

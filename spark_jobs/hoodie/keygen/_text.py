@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hoodie.codec.arrays import Array, Column, Rows, array, pc, whole
+from hoodie.codec.arrays import Array, Column, Rows, array, decoded, pc, whole
 from hoodie.errors import ConfigError, InputError
 
 
@@ -160,8 +160,7 @@ def column(rows: Rows, path: str) -> Column:
     values = rows.column(top)
     if rest:
         values = pc.struct_field(values, rest)
-    kind = values.type
-    return values.cast(kind.value_type) if pa.types.is_dictionary(kind) else values
+    return decoded(values) if pa.types.is_dictionary(values.type) else values
 
 
 def texts(values: Column, *, consistent_timestamps: bool = False) -> Column:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import Array, Bools, Column, Ints, Rows, array, pc, whole
+from hoodie.codec.arrays import Array, Bools, Column, Ints, Rows, array, decoded, pc, whole
 from hoodie.errors import ConfigError, InputError
 from hoodie.merge import DELETED_COLUMN, Merger
 from hoodie.merge.settings import DELETE_FIELD, PRECOMBINE_FIELD
@@ -163,7 +163,7 @@ def column(rows: Rows, path: str) -> Column:
     values = rows.column(top)
     if rest:
         values = pc.struct_field(values, rest)
-    return values.cast(values.type.value_type) if pa.types.is_dictionary(values.type) else values
+    return decoded(values) if pa.types.is_dictionary(values.type) else values
 
 
 def stored_is_newer(stored: Rows, incoming: Rows, *ordering: str) -> Bools:

@@ -7,11 +7,14 @@ Arrow PyCapsule interface (`__arrow_c_stream__`, `__arrow_c_array__`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from hoodie.codec.arrays import OF_VIEWS
 from hoodie.errors import InputError
+
+_Rows = TypeVar("_Rows", pa.Table, pa.RecordBatchReader)
 
 #: what a list's column may become where the table has it: the kinds of both, by the tests of pa.types
 _FITS = (
@@ -42,6 +45,29 @@ def arrow_form(given: Any, known: pa.Schema | None = None) -> pa.Table | pa.Reco
     return None
 
 
+def plain_categories(rows: _Rows) -> _Rows:
+    """The rows, with plain texts and bytes in their dictionaries: polars has views in those of categories,
+    which Arrow neither decodes nor writes to Parquet.
+    """
+    plain = pa.schema([field.with_type(_plain(field.type)) for field in rows.schema])
+    return rows if plain.equals(rows.schema) else rows.cast(plain)
+
+
+def _plain(kind: Any) -> pa.DataType:
+    """The type with plain values in its dictionaries, at any depth."""
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, OF_VIEWS.get(kind.value_type, kind.value_type), kind.ordered)
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+    if pa.types.is_fixed_size_list(kind):
+        kind = pa.list_(kind.value_field.with_type(_plain(kind.value_type)), kind.list_size)
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        make: Any = pa.large_list if pa.types.is_large_list(kind) else pa.list_
+        kind = make(kind.value_field.with_type(_plain(kind.value_type)))
+    found: pa.DataType = kind
+    return found
+
+
 def _is_a(given: object, package: str, name: str) -> bool:
     kinds = type(given).__mro__
     return any(kind.__name__ == name and kind.__module__.partition(".")[0] == package for kind in kinds)
@@ -57,7 +83,7 @@ def _of_pandas(given: Any) -> pa.Table:
 
 def _of_stream(given: Any) -> pa.RecordBatchReader:
     try:
-        return pa.RecordBatchReader.from_stream(given)
+        return plain_categories(pa.RecordBatchReader.from_stream(given))
     except (pa.ArrowException, TypeError, ValueError) as error:
         name = type(given).__name__
         raise InputError(f"the Arrow stream of a {name} is no table: {_said(error)}", type=name) from None

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hoodie.errors import InputError
-from hoodie.source.rows import arrow_form, fits
+from hoodie.source.rows import arrow_form, fits, plain_categories
 from hoodie.source.target import target_schema
 
 
@@ -26,7 +26,7 @@ def rows_of(given: Any) -> pa.Table | None:
     """
     if isinstance(given, (list, tuple)) and not given:
         return pa.table({})
-    found = given if isinstance(given, pa.Table) else arrow_form(given)
+    found = plain_categories(given) if isinstance(given, pa.Table) else arrow_form(given)
     return found.read_all() if isinstance(found, pa.RecordBatchReader) else found
 
 
