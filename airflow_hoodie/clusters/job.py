@@ -241,13 +241,12 @@ class ClusterJob:
         the commit of its token.
         """
         application, state, said = (str(event[name]) for name in ("application", "state", "said"))
+        tag = str(event.get("tag") or "")  # triggers of earlier releases have none
         if state != LOST:
             if self._cluster.ON_SPARK:
                 self._show_ui(application)
             self._show_output(application)
-            if self._note is not None:
-                self._tried(self._forget)
-        tag = str(event.get("tag") or "")  # triggers of earlier releases have none
+            self._tried(partial(self._forget, tag))
         if tag and state != LOST:
             self._operator.handover.unshare(tag)
         report = self._report(tag)
@@ -324,9 +323,9 @@ class ClusterJob:
         if self._noted().kept:
             self._tried(partial(self._cluster.bind_request, self._noted().tag))
 
-    def _forget(self) -> None:
-        if self._noted().kept:
-            self._cluster.forget(self._noted().tag)
+    def _forget(self, tag: str = "") -> None:
+        if self._note is not None and self._note.kept:
+            self._cluster.forget(self._note.tag)
 
     def _tried(self, action: Callable[[], None]) -> None:
         """Something about what is kept for the job, which needs it no more. A failure is logged."""
@@ -361,8 +360,10 @@ class WorkerJob(ClusterJob):
         for line in () if sign is None else readable(sign.log):
             self._log.info("%s", line)
 
-    def _forget(self) -> None:
-        self._cluster.forget(self._noted().tag)
+    def _forget(self, tag: str = "") -> None:
+        """`tag`: the one that the trigger's event names, as an Airflow before 3.3 stores no note."""
+        if found := tag if self._note is None else self._note.tag:
+            self._cluster.forget(found)
 
 
 def after_event(operator: Any, publication: Publication, event: Mapping[str, Any] | None) -> ClusterJob:

@@ -37,9 +37,10 @@ def newest_events(asset: Any, limit: int) -> Sequence[Any]:
     none in Airflow 3.1.
     """
     from airflow.sdk.exceptions import AirflowRuntimeError
-    from airflow.sdk.execution_time.context import InletEventsAccessor
 
     try:
+        from airflow.sdk.execution_time.context import InletEventsAccessor
+
         return list(InletEventsAccessor(asset_uri=asset.uri).ascending(False).limit(limit))
     except (ImportError, AirflowRuntimeError):
         return ()

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from airflow.models.trigger import Trigger
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.providers.common.compat.sdk import TaskDeferred
 
 import hoodie
 from airflow_hoodie import HoodieTable
@@ -179,6 +179,14 @@ def test_a_service(task: Task) -> None:
     assert task.left() == []
 
 
+def test_an_airflow_without_a_store_leaves_nothing(task: Task) -> None:
+    """Before Airflow 3.3 a task's state ends with its try."""
+    trigger = task.deferred()
+    task.store.clear()
+    assert task.resumed(trigger)["status"] == "committed"
+    assert task.left() == []
+
+
 @pytest.mark.full
 def test_rows_of_another_task(task: Task) -> None:
     assert task.done(source=[{"id": "c", "n": 2}])["num_inserts"] == 1
@@ -226,7 +234,7 @@ def test_a_dag_of_detached_jobs(task: Task, load_dag: Callable[[str], Any]) -> N
 
 WORKER = """
 import json, sys, time
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow_hoodie.operators.write import UpsertOperator
 from tests.airflow.detached import Store, context_of
 class Printed(Store):
