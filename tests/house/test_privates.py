@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import tomllib
 
 from scripts.environment import ROOT
 from tests.house.test_walls import GLUE, HOODIE, modules
@@ -37,6 +38,36 @@ INTERNAL = {
     "airflow.utils": GLUE / "plugins",
     "airflow.api_fastapi": GLUE / "plugins",
 }
+#: the privates of Airflow that the package uses, by module, which the upper bound of apache-airflow is for
+OF_AIRFLOW = {
+    "compat/shared_stream.py": {
+        "import of airflow.triggers.shared_stream._reject_context",
+        "window.group._outstanding",
+    },
+    "compat/task_sdk.py": {
+        "airflow.sdk.execution_time.comms.DagRunResult",
+        "airflow.sdk.execution_time.comms.GetDagRun",
+        "airflow.sdk.execution_time.context.InletEventsAccessor",
+        "airflow.sdk.execution_time.context.InletEventsAccessors",
+        "airflow.sdk.execution_time.task_runner.SUPERVISOR_COMMS",
+        "getattr(store, '_by_name', {})",
+        "getattr(store, '_by_uri', {})",
+    },
+    "plugins/state.py": {
+        "airflow.models.asset.AssetModel",
+        "airflow.settings",
+        "airflow.state.AssetScope",
+        "airflow.state.get_state_backend",
+        "airflow.state.metastore.MetastoreBackend",
+    },
+    "plugins/timeline_app.py": {
+        "airflow.api_fastapi.core_api.security.requires_access_asset",
+        "airflow.models.asset.AssetModel",
+        "airflow.utils.session.create_session",
+    },
+}
+#: the one other package of Airflow of which it uses privates, and where
+OF_SPARK = ("apache-airflow-providers-apache-spark", "compat/spark_provider.py")
 #: what has no public name: plans of Spark as trees. Without it they are left to Spark
 GRANTED = {
     "spark_jobs/hoodie/engine/session.py": {
@@ -190,3 +221,21 @@ def test_versions_are_told_apart_in_the_compatibility_modules() -> None:
     session = HOODIE / "engine" / "session.py"
     kinds = [file for file, text in texts.items() if ".sparkContext" in text or "pyspark.sql.pandas" in text]
     assert kinds == [session]
+
+
+def test_packages_of_airflow_are_bounded_for_the_privates_that_are_used() -> None:
+    """And no others: what is public does not end with a version."""
+    used: dict[str, set[str]] = {}
+    for file in sorted(GLUE.rglob("*.py")):
+        tree = parsed(file)
+        internal = (f"{name}." for name in imports(ast.walk(tree)))
+        names = {name[:-1] for name in internal if name.startswith(tuple(f"{part}." for part in INTERNAL))}
+        if found := names | (set(strange(tree)) if COMPAT in file.parents else set()):
+            used[str(file.relative_to(GLUE))] = found
+    package, home = OF_SPARK
+    assert used.pop(home)
+    assert used == OF_AIRFLOW
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    asked = {text for name in ("airflow", "openlineage") for text in extras[name] if "airflow" in text}
+    bounded = {text.partition(">")[0] for text in asked if "<" in text}
+    assert bounded == {"apache-airflow", package}
