@@ -23,9 +23,14 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import DAG, CronDataIntervalTimetable, task
+from airflow.sdk import DAG, task
 
 from airflow_hoodie import MaintenanceOperator
+
+try:
+    from airflow.sdk import CronDataIntervalTimetable
+except ImportError:  # Airflow 3.1
+    from airflow.timetables.interval import CronDataIntervalTimetable
 
 HOME = os.environ.get("AIRFLOW_HOME", "~/airflow")
 TABLES = Path(os.environ.get("MAINTENANCE_TABLES") or Path(HOME, "tables.json")).expanduser()

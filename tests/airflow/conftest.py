@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from hoodie.bundle import _files as _read_for_bundle
-from tests.airflow.by_version import dag_bag
+from tests.airflow.by_version import dag_bag, dag_test_as_of_the_newest, serialized_dag
 from tests.conftest import require
 
 HERE = Path(__file__).parent
@@ -218,6 +218,7 @@ def airflow_db() -> None:
     from airflow.utils.db import initdb
 
     initdb()
+    dag_test_as_of_the_newest()
 
 
 @pytest.fixture
@@ -275,7 +276,6 @@ def publish(airflow_db: None) -> Iterator[Callable[[Any], None]]:
     from airflow.models.dag import DagModel
     from airflow.models.dagbundle import DagBundleModel
     from airflow.models.serialized_dag import SerializedDagModel
-    from airflow.serialization.definitions.dag import SerializedDAG
     from airflow.serialization.serialized_objects import LazyDeserializedDAG
     from airflow.utils.session import create_session
 
@@ -287,7 +287,7 @@ def publish(airflow_db: None) -> Iterator[Callable[[Any], None]]:
             session.merge(DagBundleModel(name=bundle))
         lazy = LazyDeserializedDAG.from_dag(dag)
         for _ in range(2):  # watchers run for a DAG that is not paused
-            SerializedDAG.bulk_write_to_db(bundle, None, [lazy])
+            serialized_dag().bulk_write_to_db(bundle, None, [lazy])
             SerializedDagModel.write_dag(lazy, bundle_name=bundle)
             with create_session() as session:
                 session.get_one(DagModel, dag.dag_id).is_paused = False

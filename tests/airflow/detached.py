@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from airflow.models.trigger import Trigger
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.providers.common.compat.sdk import TaskDeferred
 
 from airflow_hoodie import HoodieTable
 from airflow_hoodie.operators.write import UpsertOperator

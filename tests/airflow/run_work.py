@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from tests.airflow.by_version import dag_bag
-from tests.airflow.test_backfill import work
+from tests.airflow.test_backfill_example import work
 
 
 def main() -> int:

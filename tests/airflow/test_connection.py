@@ -233,7 +233,7 @@ def test_a_missing_connection_fails_before_anything_is_submitted(fake: FakeSubmi
 
 
 def test_a_sensor_in_a_warehouse(connect: Connect, tmp_path: Path) -> None:
-    from airflow.sdk.exceptions import TaskDeferred
+    from airflow.providers.common.compat.sdk import TaskDeferred
 
     connect(warehouse=str(tmp_path))
     table = HoodieTable(name="orders", path="orders", record_keys="id", hoodie_conn_id="lake")

@@ -18,7 +18,7 @@ import hoodie
 from scripts.environment import ROOT
 from tests.conftest import require
 
-from .by_version import dag_serialization, on_this_airflow
+from .by_version import dag_serialization
 from .conftest import FakeSubmit
 
 EXAMPLES = ROOT / "dags_examples"
@@ -53,7 +53,7 @@ def example(
     monkeypatch.setenv("FLIGHTS_START", "2013-01-05")
     monkeypatch.setenv("FLIGHTS_DAYS", "3")
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    return load_dag(on_this_airflow((EXAMPLES / "daily_upserts.py").read_text()))
+    return load_dag((EXAMPLES / "daily_upserts.py").read_text())
 
 
 def ordered(rows: pa.Table) -> pa.Table:

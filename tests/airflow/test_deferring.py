@@ -16,8 +16,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from airflow.providers.common.compat.sdk import Stats
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.providers.common.compat.sdk import Stats, TaskDeferred
 
 from airflow_hoodie import HoodieTable, polling
 from airflow_hoodie.clusters import State, Status
@@ -144,7 +143,7 @@ SOURCE = """
     from airflow_hoodie import HoodieTable, UpsertOperator
 
     ORDERS = HoodieTable(name="orders", path={path!r}, record_keys="id")
-    with DAG("detached", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=timezone.utc)) as dag:
+    with DAG("deferred_write", schedule=None, start_date=datetime(2026, 1, 1, tzinfo=timezone.utc)) as dag:
         UpsertOperator(
             task_id="write", table=ORDERS, source="/in/*.parquet", deferrable=True, token="{token}",
             spark_binary={binary!r}, poll_interval=0.05)

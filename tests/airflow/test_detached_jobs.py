@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from airflow.sdk.exceptions import AirflowSkipException, TaskDeferred
+from airflow.providers.common.compat.sdk import AirflowSkipException, TaskDeferred
 
 import hoodie
 from airflow_hoodie import HoodieTable

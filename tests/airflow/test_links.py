@@ -14,7 +14,7 @@ from airflow_hoodie import CleanOperator, HoodieTable, UpsertOperator
 from airflow_hoodie.links import hoodie as links
 from airflow_hoodie.operators import base
 
-from .by_version import dag_serialization
+from .by_version import dag_serialization, operator_serialization
 from .conftest import COMMITTING_JOB, FakeSubmit
 
 WITH_UI = """
@@ -113,12 +113,10 @@ def test_a_service_on_the_worker_has_no_spark_ui(tmp_path: Path, monkeypatch: py
 )
 def test_a_task_that_starts_no_spark_has_no_dead_link(kind: Any, engine: str, spark: bool) -> None:
     """As Airflow's servers know its links, from the DAG as it is stored."""
-    from airflow.serialization.serialized_objects import OperatorSerialization
-
     table = HoodieTable(name="orders", path="/lake/orders", record_keys="id")
     given = {"source": "/in"} if kind is UpsertOperator else {}
     task = kind(task_id="w", table=table, engine=engine, **given)
-    stored = OperatorSerialization.serialize_operator(task)["_operator_extra_links"]
+    stored = operator_serialization().serialize_operator(task)["_operator_extra_links"]
     assert list(stored) == ["Hudi timeline", "Hudi commit", *(["Spark UI"] if spark else [])]
 
 

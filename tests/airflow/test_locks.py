@@ -21,7 +21,7 @@ from hoodie.config.key import Config
 from scripts.environment import ROOT
 
 from .conftest import OUR_WARNINGS, FakeSubmit
-from .test_backfill import backfill
+from .test_backfill_example import backfill
 
 LOCK = "hoodie.write.lock."
 AT_ONCE = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}

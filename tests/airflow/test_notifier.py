@@ -32,7 +32,7 @@ DAG = """
     import json
     from datetime import datetime, timedelta, timezone
     from airflow.sdk import DAG, BaseNotifier, task
-    from airflow_hoodie import *
+    from airflow_hoodie import FreshnessSensor, HoodieNotifier, HoodieTable, RollbackOperator
 
     ORDERS = HoodieTable(name="orders", path={path!r}, record_keys="id")
 

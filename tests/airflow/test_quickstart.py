@@ -12,6 +12,8 @@ import hoodie
 from scripts.environment import ROOT
 from tests.house.test_docs import blocks
 
+from .by_version import on_this_airflow
+
 [TEXT] = (text for text in blocks(ROOT / "docs" / "quickstart.md", "python") if "airflow" in text)
 
 
@@ -19,7 +21,7 @@ from tests.house.test_docs import blocks
 def test_a_day_is_one_commit(load_dag: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setenv("AIRFLOW_HOME", str(tmp_path))
-        dag = load_dag(TEXT)
+        dag = load_dag(on_this_airflow(TEXT))
     for _ in range(2):
         run = dag.test(logical_date=datetime(2026, 1, 1, tzinfo=timezone.utc))
         assert run.state == "success"

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from airflow.models.trigger import Trigger
+from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk import Connection
-from airflow.sdk.exceptions import TaskDeferred
 
 from airflow_hoodie import CommitSensor, HoodieTable, UpsertOperator
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException

@@ -20,8 +20,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from airflow.models.trigger import Trigger
+from airflow.providers.common.compat.sdk import TaskDeferred
 from airflow.sdk.bases.operator import ExecutorSafeguard
-from airflow.sdk.exceptions import TaskDeferred
 
 import hoodie
 from airflow_hoodie import HoodieTable, polling

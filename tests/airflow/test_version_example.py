@@ -15,6 +15,7 @@ from hoodie.table.handle import Table
 from scripts.environment import ROOT
 from tests.conftest import require
 
+from .by_version import on_this_airflow
 from .test_dags_examples import ordered
 
 EXAMPLES = ROOT / "dags_examples"
@@ -28,7 +29,7 @@ def dags(
     monkeypatch.setenv("FLIGHTS_HOME", str(tmp_path))
     monkeypatch.setenv("FLIGHTS_START", "2013-01-05")
     monkeypatch.syspath_prepend(str(EXAMPLES))
-    found = load_dags((EXAMPLES / "table_version.py").read_text())
+    found = load_dags(on_this_airflow((EXAMPLES / "table_version.py").read_text()))
     for task in [task for dag in found.values() for task in dag.tasks]:
         task.retries = 0
     return found
