@@ -112,7 +112,7 @@ def test_former_words_do_the_same_and_say_so(
     assert (old["operation"], old["status"]) == (new["operation"], new["status"])
     assert old.get("num_replaced") == new.get("num_replaced")
     assert err.startswith("hoodie: warning: `hoodie ")
-    assert f"is now `hoodie {now[0]}`" in err
+    assert f"goes with 0.2.0; use `hoodie {now[0]}`" in err
     assert err.count("\n") == 1
 
 

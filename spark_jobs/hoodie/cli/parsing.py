@@ -9,9 +9,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from hoodie.deprecation import notice
 from hoodie.text import nearest
 
-#: words of commands that were other ones before; they go with release 0.2
+#: words of commands that were other ones before
 FORMER = {"ttl": "expire-partitions", "delete-partition": "delete-partitions"}
 #: commands by the names of the functions of the Python API
 _FUNCTIONS = {
@@ -80,7 +81,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class TopParser(Parser):
-    """Of the whole command line. `notes` of what it returns are for people: which words are former ones."""
+    """Of the whole command line. `notes` of what it returns are for people: which words are deprecated."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         given = list(sys.argv[1:] if args is None else args)
@@ -88,16 +89,11 @@ class TopParser(Parser):
         word = given[0] if given else ""
         if word in FORMER:
             given[0] = FORMER[word]
-            notes.append(
-                f"`hoodie {word}` is now `hoodie {FORMER[word]}`; the former word goes with release 0.2"
-            )
+            notes.append(notice(f"hoodie {word}").text)
         elif word in _FUNCTIONS:
             given[:1] = _FUNCTIONS[word]
         if "--whole-table" in given and "insert-overwrite" in given[:2]:
-            notes.append(
-                "`hoodie insert-overwrite --whole-table` is now `hoodie insert-overwrite-table`; the flag "
-                "goes with release 0.2"
-            )
+            notes.append(notice("hoodie insert-overwrite --whole-table").text)
         found, rest = super().parse_known_args(given, namespace)
         found.notes = notes
         return found, rest
