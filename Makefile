@@ -1,6 +1,6 @@
 # Each target calls a script of the same name, which does as well where make is missing: scripts/test, scripts/demo, ...
 SHELL := /bin/bash
-.PHONY: help setup demo test test-all mutants lint format bench docs lock clean
+.PHONY: help setup demo test test-all mutants lint format bench docs release lock clean
 
 help:
 	@echo "make demo    set up and run a week of daily upserts on Airflow and Spark"
@@ -10,6 +10,7 @@ help:
 	@echo "make setup   set up everything    make lint    style, types, import contracts"
 	@echo "make bench   benchmarks, JSON out (ARGS=... for options)"
 	@echo "make docs    the site of the pages in docs/, into build/site (ARGS=serve shows it)"
+	@echo "make release  wheel, sdist, site, SBOM into dist/ (ARGS=--rehearse where no tag is)"
 	@echo "make format  ruff fixes and formats    make lock  write requirements/*.lock anew (ARGS=--upgrade)"
 	@echo "make clean   remove what the other targets made"
 
@@ -41,10 +42,13 @@ bench:
 docs:
 	@scripts/docs $(ARGS)
 
+release:
+	@scripts/release $(ARGS)
+
 lock:
 	@scripts/lock $(ARGS)
 
 clean:
-	rm -rf .venv .venv-hudi .venv-airflow-* .venv-docs .venv-mutants .uv .cache .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	rm -rf .venv .venv-hudi .venv-airflow-* .venv-docs .venv-release .venv-mutants .uv .cache .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    build dist spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

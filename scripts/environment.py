@@ -19,6 +19,7 @@ MAIN = ROOT / ".venv"
 HUDI = ROOT / ".venv-hudi"
 MUTANTS = ROOT / ".venv-mutants"
 DOCS = ROOT / ".venv-docs"
+RELEASE = ROOT / ".venv-release"
 #: older Airflows that the provider works on
 AIRFLOWS = {version: ROOT / f".venv-airflow-{version}" for version in ("3.1", "3.2")}
 TOOLS = ROOT / ".uv"

@@ -1,6 +1,6 @@
 """Makes the development environments, each exactly as its lock file says. Standard library only.
 
-    scripts/setup [main] [hudi] [airflows] [jars] [browser] [debootstrap] [docs] [mutants] [--pip]
+    scripts/setup [main] [hudi] [airflows] [jars] [browser] [debootstrap] [docs] [release] [mutants] [--pip]
 
 main     .venv: Airflow, Spark 4, the project (editable), other readers, tools; a Java where Spark finds none
 hudi     .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run, on a Python that suits them
@@ -9,6 +9,7 @@ jars     Apache Hudi's and Delta's jars into the local Maven repository, where `
 browser  Chromium from Debian's packages, where there is none and this user may install it
 debootstrap  the same for what makes the bare machines of scripts/fresh_machine
 docs     .venv-docs: what builds the site of the pages in docs/
+release  .venv-release: what builds wheel and sdist and checks them (scripts/release)
 mutants  .venv-mutants: what changes the code for `make mutants`
 
 Without a name it makes all but `mutants`. It runs again in no time when nothing changed: a stamp in each venv
@@ -43,6 +44,7 @@ from scripts.environment import (
     MAIN,
     MUTANTS,
     PACKAGED_JAVA,
+    RELEASE,
     ROOT,
     TOOLS,
     browser,
@@ -458,6 +460,10 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
         make_environment(
             DOCS, REQUIREMENTS / "docs.lock", pip=pip, checks=("mkdocs", "mkdocstrings", "material")
         )
+    if "release" in parts:
+        make_environment(
+            RELEASE, REQUIREMENTS / "release.lock", pip=pip, checks=("build", "twine", "hatch_vcs")
+        )
     if "mutants" in parts:
         make_environment(MUTANTS, REQUIREMENTS / "mutants.lock", pip=pip, checks=("cosmic_ray", "coverage"))
     if "jars" in parts:
@@ -469,7 +475,7 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
 
 
 def main() -> int:
-    names = ("main", "hudi", "airflows", "jars", "browser", "debootstrap", "docs")
+    names = ("main", "hudi", "airflows", "jars", "browser", "debootstrap", "docs", "release")
     parser = argparse.ArgumentParser(prog="scripts/setup", description=__doc__.splitlines()[0])
     parser.add_argument(
         "parts", nargs="*", metavar="part", help=f"{', '.join(names)}; none named: these; mutants"

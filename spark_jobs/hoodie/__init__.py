@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from hoodie.table_api.table import Table
     from hoodie.write.operation import Operation, WriteResult
 
-__version__ = "0.1.0"
+    __version__: str
+
 __all__ = [
     "Operation",
     "Table",
@@ -88,6 +89,13 @@ __all__ = [
 if not TYPE_CHECKING:  # type checkers know the names by the imports above, and refuse others
 
     def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            from importlib.metadata import PackageNotFoundError, version
+
+            try:
+                return version("airflow-hoodie")
+            except PackageNotFoundError:  # a checkout on PYTHONPATH
+                return "0+unknown"
         if name == "errors":
             return import_module("hoodie.errors")
         if name == "Table":

@@ -16,6 +16,7 @@ import uuid
 import zipfile
 from pathlib import Path
 
+import hoodie
 from hoodie.errors import ConfigError
 
 _PACKAGE = "hoodie"
@@ -50,7 +51,7 @@ def bundle_zip(folder: str | os.PathLike[str] | None = None) -> Path:
     `folder` is by default a private folder below the system's temporary one. Any number of processes may
     call this at once: each writes a file of its own and renames it.
     """
-    files = _files(package_folder())
+    files = {**_metadata(), **_files(package_folder())}
     target = Path(folder) if folder is not None else _cache_folder()
     target.mkdir(parents=True, exist_ok=True)
     path = target / f"{_PACKAGE}-{_digest(files)}.zip"
@@ -75,6 +76,12 @@ def _files(package: Path) -> dict[str, bytes]:
         if not skip and path.is_file():
             found[inside.as_posix()] = path.read_bytes()
     return dict(sorted(found.items()))
+
+
+def _metadata() -> dict[str, bytes]:
+    """By which `hoodie.__version__` is the same in the zip."""
+    text = f"Metadata-Version: 2.1\nName: airflow-hoodie\nVersion: {hoodie.__version__}\n"
+    return {"airflow_hoodie.dist-info/METADATA": text.encode()}
 
 
 def _digest(files: dict[str, bytes]) -> str:

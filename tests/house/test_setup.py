@@ -95,6 +95,7 @@ def test_all_that_names_a_python_names_the_same() -> None:
         "airflow-3.1": setup.OLDER_AIRFLOW_PYTHONS[-1],
         "airflow-3.2": setup.OLDER_AIRFLOW_PYTHONS[-1],
         "hudi": setup.SPARK_35_PYTHONS[-1],
+        "release": oldest,
         "docs": oldest,
         "mutants": oldest,
     }

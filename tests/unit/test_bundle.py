@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -42,6 +43,7 @@ def test_holds_sources_and_schemas_and_nothing_compiled(package: Path, tmp_path:
     with zipfile.ZipFile(bundle.bundle_zip(tmp_path / "out")) as archive:
         names = archive.namelist()
     assert [name for name in names if not name.endswith("/")] == [
+        "airflow_hoodie.dist-info/METADATA",
         "hoodie/__init__.py",
         "hoodie/codec/__init__.py",
         "hoodie/codec/schemas/commit.avsc",
@@ -166,18 +168,24 @@ def test_the_real_package_is_complete_and_imports_from_the_zip(tmp_path: Path) -
     assert wanted
     assert wanted <= inside
     code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); import hoodie.timeline.active as m; print(m.__file__)"
+        "import sys; sys.path.insert(0, sys.argv[1]); import hoodie, hoodie.timeline.active as m; "
+        "print(hoodie.__version__, m.__file__)"
     )
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, str(path)], capture_output=True, text=True, check=True
     )
-    assert run.stdout.startswith(str(path))
+    assert run.stdout.startswith(f"{importlib.metadata.version('airflow-hoodie')} {path}")
 
 
 def test_an_installed_copy_makes_the_same_zip(tmp_path: Path) -> None:
     here = bundle.bundle_zip(tmp_path / "here")
     site = tmp_path / "site-packages"
     shutil.copytree(bundle.package_folder(), site / "hoodie", ignore=shutil.ignore_patterns("__pycache__"))
+    [described] = (
+        path for path in importlib.metadata.files("airflow-hoodie") or () if path.name == "METADATA"
+    )
+    (site / "airflow_hoodie-1.dist-info").mkdir()
+    shutil.copy(described.locate(), site / "airflow_hoodie-1.dist-info")
     code = (
         "import sys; sys.path.insert(0, sys.argv[1]); from hoodie import bundle; "
         "print(bundle.bundle_zip(sys.argv[2]))"

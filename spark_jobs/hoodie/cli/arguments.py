@@ -35,6 +35,14 @@ _WRITES = {
 }
 
 
+class _Version(argparse.Action):
+    """Looks for the version when it is asked for: that takes longer than all else here."""
+
+    def __call__(self, made: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+        print(f"hoodie {hoodie.__version__}")
+        made.exit()
+
+
 def parser() -> Parser:
     """The whole command line."""
     common = Parser(add_help=False)
@@ -48,7 +56,7 @@ def parser() -> Parser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    top.add_argument("--version", action="version", version=f"hoodie {hoodie.__version__}")
+    top.add_argument("--version", action=_Version, nargs=0, help="show program's version number and exit")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     for name, text in _WRITES.items():
         _add_write(commands.add_parser(name, help=text, description=text, parents=[table, common]))
