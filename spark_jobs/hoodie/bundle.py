@@ -8,15 +8,16 @@ Standard library only.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
 import tempfile
 import uuid
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
-import hoodie
 from hoodie.errors import ConfigError
 
 _PACKAGE = "hoodie"
@@ -51,7 +52,7 @@ def bundle_zip(folder: str | os.PathLike[str] | None = None) -> Path:
     `folder` is by default a private folder below the system's temporary one. Any number of processes may
     call this at once: each writes a file of its own and renames it.
     """
-    files = {**_metadata(), **_files(package_folder())}
+    files = _files(package_folder())
     target = Path(folder) if folder is not None else _cache_folder()
     target.mkdir(parents=True, exist_ok=True)
     path = target / f"{_PACKAGE}-{_digest(files)}.zip"
@@ -66,8 +67,11 @@ def bundle_zip(folder: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _files(package: Path) -> dict[str, bytes]:
-    """Names inside the zip -> contents, sorted; sources and schemas, nothing compiled or hidden."""
+    """Names inside the zip -> contents, sorted: sources, schemas, the version; nothing compiled or hidden."""
     found: dict[str, bytes] = {}
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        text = f"Metadata-Version: 2.1\nName: airflow-hoodie\nVersion: {metadata.version('airflow-hoodie')}\n"
+        found["airflow_hoodie.dist-info/METADATA"] = text.encode()
     for path in package.rglob("*"):
         inside = path.relative_to(package.parent)
         skip = path.suffix in (".pyc", ".pyo") or any(
@@ -76,12 +80,6 @@ def _files(package: Path) -> dict[str, bytes]:
         if not skip and path.is_file():
             found[inside.as_posix()] = path.read_bytes()
     return dict(sorted(found.items()))
-
-
-def _metadata() -> dict[str, bytes]:
-    """By which `hoodie.__version__` is the same in the zip."""
-    text = f"Metadata-Version: 2.1\nName: airflow-hoodie\nVersion: {hoodie.__version__}\n"
-    return {"airflow_hoodie.dist-info/METADATA": text.encode()}
 
 
 def _digest(files: dict[str, bytes]) -> str:

@@ -35,9 +35,7 @@ class Deprecation:
 DEPRECATED = (
     Deprecation("hoodie ttl", "0.1.0", "0.2.0", "`hoodie expire-partitions`"),
     Deprecation("hoodie delete-partition", "0.1.0", "0.2.0", "`hoodie delete-partitions`"),
-    Deprecation(
-        "hoodie insert-overwrite --whole-table", "0.1.0", "0.2.0", "`hoodie insert-overwrite-table`"
-    ),
+    Deprecation("hoodie insert-overwrite --whole-table", "0.1.0", "0.2.0", "`hoodie insert-overwrite-table`"),
 )
 
 

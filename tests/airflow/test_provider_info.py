@@ -41,6 +41,33 @@ def test_valid_for_the_stricter_schema_of_providers() -> None:
         jsonschema.validate({**get_provider_info(), "operator": []}, schema)
 
 
+#: what Airflow asks of providers that have it: the project has none, or names it otherwise
+NOT_HERE = {
+    *("auth-backends", "auth-managers", "bundles", "db-managers", "dialects", "email-backends", "executors"),
+    *(
+        "filesystems",
+        "logging",
+        "queues",
+        "remote-logging",
+        "secrets-backends",
+        "task-decorators",
+        "transfers",
+    ),
+    "dataset-uris",  # of Airflow 2: asset-uris
+    "hook-class-names",  # of Airflow 2: connection-types
+    "plugins",  # entry points of the wheel, by which they are there without the provider manager, too
+}
+
+
+def test_says_all_that_airflow_asks_of_a_provider() -> None:
+    """A field that a newer Airflow asks for fails here."""
+    schema = json.loads(files("airflow").joinpath("provider_info.schema.json").read_text())
+    assert set(schema["properties"]) == NOT_HERE | set(get_provider_info())
+    assert NOT_HERE & set(get_provider_info()) == set()
+    entries = importlib.metadata.entry_points(group="airflow.plugins")
+    assert {entry.name for entry in entries if entry.value.startswith("airflow_hoodie.")}
+
+
 def test_names_every_module_of_its_kind() -> None:
     info = get_provider_info()
     for kind in ("operators", "sensors", "hooks", "triggers"):

@@ -19,7 +19,15 @@ from tests.conftest import require
 def rehearsed(into: Path, *options: str) -> dict[str, bytes]:
     """The files of a rehearsal by name; wheel and sdist have passed twine's check."""
     require(interpreter(RELEASE).exists(), "no .venv-release: scripts/setup release makes it")
-    line = [interpreter(RELEASE), "-m", "scripts.release", "--rehearse", "--into", into, *options]
+    line: list[str | Path] = [
+        interpreter(RELEASE),
+        "-m",
+        "scripts.release",
+        "--rehearse",
+        "--into",
+        into,
+        *options,
+    ]
     done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("PASSED") == 2
@@ -39,7 +47,7 @@ def test_a_release_is_whole(tmp_path: Path) -> None:
         [named] = (name for name in archive.namelist() if name.endswith("METADATA"))
         assert f"\nVersion: {version}\n" in archive.read(named).decode()
 
-    sums = dict(reversed(line.split("  ")) for line in made["SHA256SUMS"].decode().splitlines())
+    sums = {line[66:]: line[:64] for line in made["SHA256SUMS"].decode().splitlines()}
     assert sums == {
         name: hashlib.sha256(data).hexdigest()
         for name, data in made.items()

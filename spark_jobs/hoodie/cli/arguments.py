@@ -38,9 +38,9 @@ _WRITES = {
 class _Version(argparse.Action):
     """Looks for the version when it is asked for: that takes longer than all else here."""
 
-    def __call__(self, made: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         print(f"hoodie {hoodie.__version__}")
-        made.exit()
+        parser.exit()
 
 
 def parser() -> Parser:
