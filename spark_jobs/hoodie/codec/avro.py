@@ -175,7 +175,7 @@ def schema_json(name: str) -> dict[str, Any]:
 
     Raises KeyError for a name that Hudi does not have.
     """
-    file = importlib.resources.files("hoodie.codec").joinpath("schemas", f"{name}.avsc")
+    file = importlib.resources.files("hoodie.codec") / "schemas" / f"{name}.avsc"
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,9 @@ from hoodie.index.settings import BUCKET_ENGINE, BUCKETS, HASH_FIELDS, BucketEng
 from hoodie.table.handle import TableRef
 from hoodie.table.hash_ring import Ring, Rings
 from hoodie.table.view import TimelineView
+
+if TYPE_CHECKING:
+    from typing import Self
 
 #: with more of them two ranges may end at one hash
 _MOST_BUCKETS = 1 << 15

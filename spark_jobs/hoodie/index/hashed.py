@@ -11,7 +11,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,9 @@ from hoodie.table.commit_keys import logged_keys
 from hoodie.table.handle import TableRef
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView, merged_slices
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 @dataclass(frozen=True)

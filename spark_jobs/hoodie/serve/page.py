@@ -269,7 +269,7 @@ class Page:
 
 @functools.cache
 def _static(name: str) -> bytes:
-    return importlib.resources.files("hoodie.serve").joinpath("static", name).read_bytes()
+    return (importlib.resources.files("hoodie.serve") / "static" / name).read_bytes()
 
 
 def _flag(query: Mapping[str, str], name: str, default: bool = False) -> bool:

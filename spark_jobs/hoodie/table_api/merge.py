@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from hoodie import api
 from hoodie.backend import arrow_rows
@@ -12,6 +12,8 @@ from hoodie.progress import ProgressCallback
 from hoodie.source.target import target_schema
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from hoodie.write.operation import WriteResult
 
 TARGET, SOURCE = "target", "source"

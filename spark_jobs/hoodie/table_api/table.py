@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from hoodie import api
 from hoodie.config.key import Config
@@ -24,6 +24,8 @@ from hoodie.table_api.writes import TableWrites
 from hoodie.write.settings import TABLE_NAME, TABLE_TYPE, TABLE_VERSION
 
 if TYPE_CHECKING:
+    from typing import Self
+
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyspark.sql import SparkSession

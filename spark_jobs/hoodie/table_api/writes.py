@@ -10,7 +10,7 @@ as of `hoodie.write_table`, and so are the errors.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from hoodie import api
 from hoodie.progress import ProgressCallback
@@ -22,6 +22,8 @@ from hoodie.table_api.where import where_text
 from hoodie.write.operation import Operation
 
 if TYPE_CHECKING:
+    from typing import Unpack
+
     import pyarrow.compute as pc
 
     from hoodie.write.explain.explanation import WriteExplanation
