@@ -269,7 +269,7 @@ class Local:
 def _value(expression: str) -> str:
     """DuckDB's text of one expression over v."""
     made = queries.answer(parsed(f"SELECT {expression} AS e FROM v"), _SCHEMAS).text
-    return made.removeprefix("SELECT ").rpartition(" AS c")[0].replace("error(", "fails(")
+    return made.removeprefix("SELECT ").rpartition(" AS _hoodie_c")[0].replace("error(", "fails(")
 
 
 def said(column: pa.ChunkedArray[Any]) -> list[str]:
