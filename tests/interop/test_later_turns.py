@@ -72,8 +72,6 @@ KEYS = 12
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 @pytest.mark.parametrize("rule", RULES)
 def test_turns(hudi_12: HudiServer, tmp_path: Path, rule: str, kind: str, version: int) -> None:
-    if version == 8 and "filled" in rule:
-        pytest.skip("version 8 leaves these payloads to their classes")
     chance = random.Random(f"{rule} {kind} {version}")
     alone, shared = str(tmp_path / "alone"), str(tmp_path / "shared")
     made = {

@@ -105,6 +105,10 @@ class Merger(ABC):
         """
         raise NotImplementedError(f"{type(self).__name__} does not fold")
 
+    def of_later(self) -> Merger:
+        """As tables of versions 8 and 9 have it."""
+        return self
+
     def fills(self, rows: pa.Table) -> bool:
         """Does `merge` make rows out of these and stored ones, column by column, whatever `columns` are?"""
         return False

@@ -351,6 +351,14 @@ def filled(first: pa.Table, second: pa.Table, swap: Bools | None = None) -> pa.T
     return pa.table(columns, schema=first.schema.empty_table().schema)
 
 
+def or_deletes(rows: pa.Table, later: pa.Table, deleted: Bools) -> pa.Table:
+    """The rows, but the later ones where these are deletes."""
+    if not deleted.any():
+        return rows
+    place = np.arange(len(deleted)) + np.where(deleted, len(deleted), 0)
+    return pa.concat_tables([rows, later.select(rows.column_names)]).take(place)
+
+
 def _fill(mine: Column, other: Column, turn: Array | None) -> Column:
     if turn is None:
         return mine if mine.null_count == 0 else _first_of(mine, other)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hoodie.codec.arrays import Bools, Column, Ints, array
 from hoodie.config.key import Config
 from hoodie.merge import DELETED_COLUMN, Outcome
-from hoodie.merge.ordering import Groups, OrderedRows, checked, filled, needed, stored_is_newer
+from hoodie.merge.ordering import Groups, OrderedRows, checked, filled, needed, or_deletes, stored_is_newer
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,7 @@ class PartialUpdate(OrderedRows):
         Meta columns and the delete flag are the later row's; a delete forgets the earlier row.
         """
         newer = stored_is_newer(earlier, later, self.ordering) if self.ordering else None
-        rows = filled(later, earlier, newer)
-        gone = self.deleted(later)
-        if not gone.any():
-            return rows
-        place = np.arange(len(gone)) + np.where(gone, len(gone), 0)
-        return pa.concat_tables([rows, later.select(rows.column_names)]).take(place)
+        return or_deletes(filled(later, earlier, newer), later, self.deleted(later))
 
     def combine(self, rows: pa.Table, keys: Column | Sequence[Column]) -> pa.Table:
         """The newest row of each key in its place, its nulls filled from the key's older rows."""

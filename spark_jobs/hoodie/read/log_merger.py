@@ -38,7 +38,7 @@ def table_merger(props: TableProperties, config: Config, schema: pa.Schema) -> M
             f"{stored}; leave it out",
             value=given,
         )
-    return made
+    return made.of_later() if rule.later else made
 
 
 def check_mergeable(base_path: str, props: TableProperties, text: str | None) -> None:

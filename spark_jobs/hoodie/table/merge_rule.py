@@ -89,6 +89,7 @@ class MergeRule:
     unavailable: the value that gives way in FILL_UNAVAILABLE.
     problem: what is not followed by this package, as `name=value`; None where a merger of it does the rest.
     by_mode: the mode says all, as it does since version 8 where it is not CUSTOM.
+    later: of version 8 or later.
     """
 
     mode: MergeMode
@@ -104,6 +105,7 @@ class MergeRule:
     unavailable: str | None
     problem: str | None
     by_mode: bool
+    later: bool
 
     @classmethod
     def of(cls, texts: Mapping[str, str]) -> MergeRule:
@@ -136,6 +138,7 @@ class MergeRule:
             unavailable=texts.get(UNAVAILABLE) or None,
             problem=problem,
             by_mode=by_mode and problem is None,
+            later=modern,
         )
 
     @property

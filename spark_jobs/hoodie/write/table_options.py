@@ -192,6 +192,7 @@ def written_by(config: Config, props: TableProperties | None, schema: pa.Schema)
     made = merger(config, config[PRECOMBINE_FIELD], schema)
     if props is not None:
         check_payload(made, props)
+        made = made.of_later() if props.merge_rule.later else made
     return by_mode or made
 
 

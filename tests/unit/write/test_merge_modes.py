@@ -24,6 +24,7 @@ from tests.unit.write.support import (
     PARTITION,
     PAYLOAD,
     PLAIN,
+    SMALL_FILE,
     VERSION,
     Pair,
     listing,
@@ -34,6 +35,7 @@ from tests.unit.write.support import (
 pytestmark = pytest.mark.table_version(6)
 
 MERGE_MODE = "hoodie.record.merge.mode"
+TYPE = "hoodie.datasource.write.table.type"
 EVENT_TIME = "org.apache.hudi.common.model.DefaultHoodieRecordPayload"
 COMMIT_TIME = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 
@@ -55,6 +57,29 @@ def test_every_mode_equals_the_oracle(tmp_path: Path, mode: Mode, budget: int | 
     distinct = mode is Mode.PARTIAL_UPDATE and version < 9
     for _ in range(5):
         table.write(mixed_rows(rng, distinct=distinct))
+
+
+@pytest.mark.parametrize("version", [8, 9])
+@pytest.mark.parametrize("mode", [Mode.COMMIT_TIME, Mode.OVERWRITE_NON_DEFAULTS])
+def test_rows_of_logs_merge_in_the_order_of_their_writes(tmp_path: Path, mode: Mode, version: int) -> None:
+    rng = random.Random(mode.value)
+    more = {TYPE: "MERGE_ON_READ", SMALL_FILE: 0, VERSION: version}
+    table = Pair(tmp_path / "t", {**OPTIONS, PAYLOAD: mode.value, **more}, mode=mode)
+    for _ in range(4):
+        table.write(mixed_rows(rng, distinct=False))
+    hoodie.compact_table(str(table.path), options={"hoodie.compact.inline.max.delta.commits": 1})
+    table.check("after the compaction")
+
+
+def test_an_upgrade_keeps_no_logs_that_merge_otherwise_afterwards(tmp_path: Path) -> None:
+    """In version 6 the logged row with the greatest ordering value is laid over that of the base file."""
+    path = str(tmp_path / "t")
+    options = {**PLAIN, PAYLOAD: "overwrite_non_defaults", TYPE: "MERGE_ON_READ", SMALL_FILE: 0}
+    for row in (("a", 1, "base"), ("a", 5, None), ("a", 3, "late")):
+        hoodie.write_table(plain(row), path, options=options)
+    assert values(Path(path), "ts", "val") == [(5, "base")]
+    assert hoodie.upgrade_table(path, to="8").drops_history, "logs of earlier states mean other rows"
+    assert values(Path(path), "ts", "val") == [(5, "base")]
 
 
 def test_partial_update_in_a_batch(tmp_path: Path) -> None:

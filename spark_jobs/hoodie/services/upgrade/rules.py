@@ -44,6 +44,7 @@ _EVENT_TIME = PAYLOADS[MergeMode.EVENT_TIME_ORDERING]
 _COMMIT_TIME = PAYLOADS[MergeMode.COMMIT_TIME_ORDERING]
 _BY_EVENT_TIME = _MODEL + "EventTimeAvroPayload"
 _PARTIAL = _MODEL + "PartialUpdateAvroPayload"
+_NON_DEFAULTS = _MODEL + "OverwriteNonDefaultsWithLatestAvroPayload"
 _MYSQL = _MODEL + "debezium.MySqlDebeziumAvroPayload"
 
 #: payload classes that have a mode of their own since version 9
@@ -106,6 +107,8 @@ def _merging(texts: Mapping[str, str]) -> str:
         if marked or (rule.partial_update_mode and rule.mode is MergeMode.COMMIT_TIME_ORDERING):
             return f"{rule.mode} {rule.partial_update_mode} {rule.delete_field}"
         payload = _PARTIAL if rule.partial_update_mode else PAYLOADS[rule.mode]
+    elif rule.later and payload == _NON_DEFAULTS:
+        return f"{payload} in the order of logs"
     payload = _EVENT_TIME if payload == _BY_EVENT_TIME else payload
     if payload == _COMMIT_TIME and not rule.by_mode and rule.ordering_fields:
         return f"{payload} of {rule.ordering_fields}"
