@@ -1,4 +1,4 @@
-"""Which engine runs a job: Spark, or the local engine in a process of its own on the worker.
+"""Which engine runs a job: Spark, the local engine in a process of its own on the worker, or a platform.
 
 `auto` compares the bytes that a job has to do with, as far as a worker sees them at once, with a limit
 (docs/airflow.md has the measurement behind the default).
@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from airflow_hoodie.arguments import is_template
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError, from_error
 from hoodie.config.functions import is_function_name
 from hoodie.config.key import Config
@@ -75,11 +76,9 @@ class Choice:
     why: str
 
 
-def check_engine(engine: Any) -> str:
-    """Raises HoodieConfigurationError."""
-    if engine not in ENGINES:
-        raise HoodieConfigurationError(f"engine is {engine!r}; use one of {', '.join(ENGINES)}")
-    return str(engine)
+def is_on_platform(engine: Any) -> bool:
+    """Does it name a platform (airflow_hoodie.clusters.platform), if it is no mistake?"""
+    return engine not in ENGINES and not (isinstance(engine, str) and is_template(engine))
 
 
 def size_of(name: str, value: Any) -> int:

@@ -106,6 +106,17 @@ class Publication:
         if self._application:
             self.spark_ui(history_url(self._application, server))
 
+    def publish(self, result: dict[str, Any]) -> dict[str, Any]:
+        """The result, which becomes the task's."""
+        operator: Any = self._operator
+        operator.result = result
+        if operator.late_asset:
+            operator.outlets = with_table_asset(operator.outlets, HoodieTable.from_dict(operator.table))
+        if operator.changes_rows:
+            self.events(operator.change(result))
+        operator.check_result(result, self.context)
+        return result
+
     def count(self, name: str) -> None:
         operator = self._operator
         stats.increment(getattr(operator, "operation", operator.job), operator.table["name"], name)

@@ -1,7 +1,8 @@
 """Applications on a cluster: found by the tag that their submission gave them, watched, and killed.
 
 A tag is chosen before spark-submit starts and kept where a retry sees it, so that an application is known
-also where the worker died before it read its id. One module a cluster manager.
+also where the worker died before it read its id. One module a cluster manager, or a platform that is its own
+(airflow_hoodie.clusters.platform).
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
+
+#: of the `place()` of a platform, which no cluster's has
+ON_PLATFORM = "platform"
 
 
 class State(Enum):
@@ -72,6 +76,10 @@ class ClusterManager:
     def log_command(self, application_id: str) -> str:
         """The command that shows the log of the application's driver."""
         raise NotImplementedError
+
+    def label(self, application_id: str) -> str:
+        """What messages call the application."""
+        return application_id
 
     def find(self, tag: str) -> str | None:
         """The id of the application with this tag; None where there is none, or no more."""

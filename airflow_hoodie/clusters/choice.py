@@ -1,10 +1,12 @@
-"""The cluster manager of a Spark master in deploy mode cluster, and one by what Airflow keeps of it."""
+"""The cluster manager of a Spark master in deploy mode cluster, and one by what Airflow keeps of it, which
+may be a platform.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from airflow_hoodie.clusters import ClusterManager
+from airflow_hoodie.clusters import ON_PLATFORM, ClusterManager
 from airflow_hoodie.clusters.kubernetes import SCHEME, Kubernetes
 from airflow_hoodie.clusters.yarn import Yarn
 
@@ -20,4 +22,8 @@ def has_cluster(master: str) -> bool:
 
 def cluster_at(place: Mapping[str, str]) -> ClusterManager:
     """By its `place()`."""
+    if ON_PLATFORM in place:
+        from airflow_hoodie.clusters.platform import platform_at
+
+        return platform_at(place)
     return Yarn(**place) if "address" in place else Kubernetes.at(place)

@@ -20,8 +20,8 @@ from typing import Any, NoReturn
 from airflow_hoodie import stats
 from airflow_hoodie.arguments import default_deferrable, is_template
 from airflow_hoodie.clusters import ClusterManager, State
-from airflow_hoodie.clusters.choice import MASTERS, cluster_at, has_cluster
-from airflow_hoodie.clusters.worker import WorkerJobs, is_on_worker, readable
+from airflow_hoodie.clusters.choice import MASTERS, has_cluster
+from airflow_hoodie.clusters.worker import WorkerJobs, readable
 from airflow_hoodie.compat.spark_provider import add_lineage, hook_arguments
 from airflow_hoodie.engines import LOCAL
 from airflow_hoodie.exceptions import (
@@ -39,7 +39,7 @@ from airflow_hoodie.job_results import JobResult, check_table
 from airflow_hoodie.publication import Publication, RunningOperator
 from airflow_hoodie.runs import commit_of
 from airflow_hoodie.secrets import any_secret
-from airflow_hoodie.triggers.application import EVENT_FIELDS, LOST, TIMED_OUT, ApplicationTrigger
+from airflow_hoodie.triggers.application import LOST, TIMED_OUT, ApplicationTrigger
 from hoodie.errors import HoodieError
 from hoodie.storage import normalize
 from hoodie.timeline.job_reports import JobReport
@@ -116,10 +116,11 @@ class ClusterJob:
         if self._cluster.ON_SPARK:
             self._publication.application(application)
             self._show_ui(application)
+        called = self._cluster.label(application)
         if operator.killed:  # Airflow may refuse the deferral of such a task, and no trigger would watch
             self.abandon()
-            raise HoodieJobKilledError(f"the task was killed before it waited for {application}")
-        self._log.info("%s runs; the task waits for its end in the triggerer", application)
+            raise HoodieJobKilledError(f"the task was killed before it waited for {called}")
+        self._log.info("%s runs; the task waits for its end in the triggerer", called)
         operator.defer(
             trigger=ApplicationTrigger(
                 cluster=self._cluster.place(),
@@ -152,7 +153,8 @@ class ClusterJob:
         found = self._cluster.find(self._note.tag)
         if found is None or self._cluster.status(found).state is not State.RUNNING:
             return None
-        self._log.info("%s, which an earlier try submitted, is running; waiting for its end", found)
+        called = self._cluster.label(found)
+        self._log.info("%s, which an earlier try submitted, is running; waiting for its end", called)
         self._unwatched = self._operator.cancel_on_kill
         return found
 
@@ -184,7 +186,7 @@ class ClusterJob:
         note = self._note = _Note(
             tag=tag,
             before=str(before.instant) if before else "",
-            kept=cluster.KEPT_REQUEST is not None and any_secret(request),
+            kept=self._keeps_request(request),
         )
         note.put(self._context)
         operator.submitted = {**operator.handover.shared(dict(request), tag), "result_tag": tag}
@@ -193,12 +195,12 @@ class ClusterJob:
         self._unwatched = True
         try:
             if note.kept:
-                cluster.keep(tag, json.dumps(operator.submitted))
-            start()
+                self._keep(tag)
+            found = start()
         except HoodieException:
             self.abandon()  # spark-submit may have handed it over before it failed or was killed
             raise
-        found = cluster.find(tag)
+        found = found or cluster.find(tag)
         if found is None:
             self.abandon()
             raise HoodieJobError(
@@ -207,8 +209,10 @@ class ClusterJob:
             )
         return found
 
-    def _starter(self, note: _Note) -> Callable[[], None]:
-        """What starts the job of operator.submitted, and returns once the cluster has it."""
+    def _starter(self, note: _Note) -> Callable[[], str | None]:
+        """What starts the job of operator.submitted, and returns once the cluster has it: its id, if that is
+        known.
+        """
         operator, cluster, tag = self._operator, self._cluster, note.tag
         add_lineage(operator, self._context)
         given = operator.conf or {}
@@ -221,6 +225,14 @@ class ClusterJob:
             hook.submit(operator.application)
 
         return start
+
+    def _keeps_request(self, request: Mapping[str, Any]) -> bool:
+        """Is the request to be kept for the application?"""
+        return self._cluster.KEPT_REQUEST is not None and any_secret(request)
+
+    def _keep(self, tag: str) -> None:
+        """Keep the request of operator.submitted."""
+        self._cluster.keep(tag, json.dumps(self._operator.submitted))
 
     def abandon(self) -> None:
         """End an application that was submitted and that no trigger watches yet."""
@@ -263,7 +275,8 @@ class ClusterJob:
                 raise _failure(self._cluster, application, state, said)
             stats.committed(result, timed=False)
         if state != State.SUCCEEDED.value:
-            self._log.warning("%s: %s, after its work was done; the result stays", application, state)
+            called = self._cluster.label(application)
+            self._log.warning("%s: %s, after its work was done; the result stays", called, state)
         return result
 
     def _show_output(self, tag: str) -> None:
@@ -342,7 +355,7 @@ class WorkerJob(ClusterJob):
         super().__init__(operator, WorkerJobs.of(operator), publication)
         self._hook = hook
 
-    def _starter(self, note: _Note) -> Callable[[], None]:
+    def _starter(self, note: _Note) -> Callable[[], str | None]:
         operator, cluster = self._operator, self._cluster
         request = {**(operator.submitted or {}), "detached": operator.kill_grace_seconds}
 
@@ -364,18 +377,6 @@ class WorkerJob(ClusterJob):
         """`tag`: the one that the trigger's event names, as an Airflow before 3.3 stores no note."""
         if found := tag if self._note is None else self._note.tag:
             self._cluster.forget(found)
-
-
-def after_event(operator: Any, publication: Publication, event: Mapping[str, Any] | None) -> ClusterJob:
-    """The job whose end the trigger's event tells. Raises HoodieException for what is no such event."""
-    if event is None or not set(event) >= EVENT_FIELDS:
-        raise HoodieException(
-            f"the trigger ended with {event!r}, which names no application; clear the task: it finds an "
-            "application that runs, and what an ended one left"
-        )
-    if is_on_worker(event["cluster"]):
-        return WorkerJob(operator, publication)
-    return ClusterJob(operator, cluster_at(event["cluster"]), publication)
 
 
 def check_deferrable(operator: Any) -> None:
@@ -462,23 +463,22 @@ def cluster_of(hook: HoodieSparkSubmitHook) -> ClusterManager | None:
 
 def _failure(cluster: ClusterManager, application: str, state: str, said: str) -> HoodieException:
     more = f": {said}" if said else ""
+    called = cluster.label(application)
     logs = f"; its log ({cluster.log_command(application)}) has the job's error"
     if state == State.SUCCEEDED.value:
         return HoodieJobError(
-            f"{application} succeeded, but the table has no result of it, as far as this worker sees it; is "
+            f"{called} succeeded, but the table has no result of it, as far as this worker sees it; is "
             f"the table's path the same for both?{logs}"
         )
     if state == State.KILLED.value:
-        return HoodieJobKilledError(f"{application} was killed{more}; the next write rolls back what it left")
+        return HoodieJobKilledError(f"{called} was killed{more}; the next write rolls back what it left")
     if state == TIMED_OUT:
-        return HoodieJobKilledError(f"{application} was killed, as the task's execution_timeout is over")
+        return HoodieJobKilledError(f"{called} was killed, as the task's execution_timeout is over")
     if state == LOST:
         return HoodieJobError(
-            f"{application} may be running still: the cluster could not be asked{more}. A retry waits for it",
+            f"{called} may be running still: the cluster could not be asked{more}. A retry waits for it",
             code="unreachable",
         )
     if state == State.UNKNOWN.value:
-        return HoodieJobError(
-            f"{cluster.NAME} knows no {application}, and the table has no result of it{logs}"
-        )
-    return HoodieJobError(f"{application} failed{more}{logs}")
+        return HoodieJobError(f"{cluster.NAME} knows no {called}, and the table has no result of it{logs}")
+    return HoodieJobError(f"{called} failed{more}{logs}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_hoodie.exceptions import HoodieJobError
+from hoodie.mask import masked
 from hoodie.text import visible
 
 #: characters of a message that are shown
@@ -39,6 +40,11 @@ def ask(method: str, url: str, timeout: float, **options: Any) -> tuple[int, dic
 def shown(text: object) -> str:
     """What a cluster manager says, on one line and shortened."""
     return visible(str(text or "").strip())[:SHOWN]
+
+
+def last_shown(text: object) -> str:
+    """As `shown`, but the end of a long text, without secrets: of output, which ends with what went wrong."""
+    return visible(masked(str(text or "")).strip()[-SHOWN:])
 
 
 def unreachable(what: str, failures: list[str], advice: str) -> HoodieJobError:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow_hoodie import stats
+from airflow_hoodie import engines, stats
 from airflow_hoodie.arguments import is_later, is_template, option_texts, task_options
 from airflow_hoodie.clusters import job as jobs
 from airflow_hoodie.compat.spark_provider import (
@@ -21,26 +21,14 @@ from airflow_hoodie.compat.spark_provider import (
     check_tracking,
     hook_arguments,
 )
-from airflow_hoodie.engines import (
-    AUTO,
-    DEFAULT_MAX_SIZE,
-    LOCAL,
-    SPARK,
-    Choice,
-    check_engine,
-    check_no_spark_arguments,
-    choose,
-    lacked_memory,
-    size_of,
-    task_memory,
-)
+from airflow_hoodie.engines import AUTO, DEFAULT_MAX_SIZE, LOCAL, SPARK, Choice
 from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError, from_error
 from airflow_hoodie.hooks.hoodie import DEFAULT_SPARK_CONN, resolved
 from airflow_hoodie.hooks.local import HoodieLocalHook
 from airflow_hoodie.hooks.spark import HoodieSparkSubmitHook
 from airflow_hoodie.links.hoodie import LINKS, WITHOUT_SPARK, TimelineLink
 from airflow_hoodie.preflight import check_master, check_settings, check_source
-from airflow_hoodie.publication import Handover, Publication, with_table_asset
+from airflow_hoodie.publication import Handover, Publication
 from airflow_hoodie.runs import run_metadata, task_token, wait_option
 from airflow_hoodie.secrets import hide
 from airflow_hoodie.subclasses import check_templates
@@ -81,7 +69,9 @@ class HoodieJobOperator(SparkSubmitOperator):
         and their connection; the worker needs the packages of airflow-hoodie[local] and access to the table's
         storage. `auto` runs small jobs locally and submits others. Arguments that say where and how Spark
         runs (`master`, `spark_conn_id`, `spark_binary`, `name`) have no effect on a local job; with `local`
-        those that say what a job on Spark has (`conf`, `py_files`, `driver_memory`) are refused. (templated)
+        those that say what a job on Spark has (`conf`, `py_files`, `driver_memory`) are refused. A platform,
+        such as `livy`, or its class runs the job (docs/clusters.md). (templated)
+    :param engine_options: of a platform, such as its connection and `uploads`. (templated)
     :param local_max_size: with `auto`, the largest job that runs locally: bytes of the source's files and of
         what the last commits of the operation wrote, such as 64m.
     :param local_memory: bytes that a local job may allocate, such as 2g; beyond them it fails, or with `auto`
@@ -130,6 +120,7 @@ class HoodieJobOperator(SparkSubmitOperator):
     poll_interval: float = 30.0
     cancel_on_kill: bool = True
     detached: bool = False
+    engine_options: Any = None
     #: the job's result, once there is one, and the address of its Spark UI or of what is left of that
     result: dict[str, Any] | None = None
     spark_ui: str | None = None
@@ -151,6 +142,7 @@ class HoodieJobOperator(SparkSubmitOperator):
 
     template_fields: Sequence[str] = (
         "engine",
+        "engine_options",
         "table",
         "options",
         "extra_metadata",
@@ -175,7 +167,8 @@ class HoodieJobOperator(SparkSubmitOperator):
         options: Mapping[str, Any] | None = None,
         extra_metadata: Mapping[str, str] | None = None,
         hoodie_conn_id: str | None = None,
-        engine: str = SPARK,
+        engine: Any = SPARK,
+        engine_options: Mapping[str, Any] | None = None,
         local_max_size: str | int = DEFAULT_MAX_SIZE,
         local_memory: str | int | None = DEFAULT_MEMORY,
         spark_conn_id: str | None = None,
@@ -207,12 +200,8 @@ class HoodieJobOperator(SparkSubmitOperator):
         self.engine = engine
         self.local_max_size = local_max_size
         self.local_memory = local_memory
-        size_of("local_max_size", local_max_size)
+        engines.size_of("local_max_size", local_max_size)
         self._memory()
-        if not (isinstance(engine, str) and is_template(engine)):
-            self._check_engine()
-            if engine == LOCAL or (engine == AUTO and not self.distributed):
-                self.operator_extra_links = WITHOUT_SPARK
         if poll_interval is not None:
             self.poll_interval = poll_interval
         if deferrable is not None:
@@ -221,7 +210,12 @@ class HoodieJobOperator(SparkSubmitOperator):
             self.cancel_on_kill = False
         if detached:
             self.detached = True
-        jobs.check_deferrable(self)
+        if engine_options is not None:
+            self.engine_options = engine_options
+        if not self._check_engine():
+            jobs.check_deferrable(self)
+        if engine == LOCAL or (engine == AUTO and not self.distributed):
+            self.operator_extra_links = WITHOUT_SPARK
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -239,9 +233,9 @@ class HoodieJobOperator(SparkSubmitOperator):
 
     def auto_choice(self) -> Choice:
         """The engine that `auto` stands for; the fields are rendered, and the table is resolved."""
-        limit = size_of("local_max_size", self.local_max_size)
+        limit = engines.size_of("local_max_size", self.local_max_size)
         operation = self.job.replace("-", "_")  # of its commits
-        return choose(self.table["path"], {operation}, None, limit, self.settings())
+        return engines.choose(self.table["path"], {operation}, None, limit, self.settings())
 
     def done_before(self, context: Context) -> dict[str, Any] | None:
         """The result of an earlier run that did it all; None where a job has to run."""
@@ -278,10 +272,12 @@ class HoodieJobOperator(SparkSubmitOperator):
                     choice = self._chosen()
                     if choice.engine == LOCAL:
                         result = self._run_here(context, publication)
+                    elif choice.engine != SPARK:
+                        result = self._run_on_platform(context, publication)
                     else:
                         result = self._run_on_spark(context, choice, publication)
                 stats.committed(result)
-            return self._published(context, publication, result)
+            return publication.publish(result)
         finally:
             self._turn.over()
             if self._cluster_job is not None:
@@ -313,7 +309,7 @@ class HoodieJobOperator(SparkSubmitOperator):
     def _chosen(self) -> Choice:
         self._check_engine()
         if self.engine != AUTO:
-            return Choice(self.engine, f"engine={self.engine!r}")
+            return Choice(str(self.engine), f"engine={self.engine!r}")
         choice = self.auto_choice()
         self.log.info("engine='auto' takes %s: %s", choice.engine, choice.why)
         return choice
@@ -344,14 +340,14 @@ class HoodieJobOperator(SparkSubmitOperator):
         try:
             request = self._checked_request(context, LOCAL)
             if memory := self._memory():
-                request["options"] = {**task_memory(memory), **request["options"]}
+                request["options"] = {**engines.task_memory(memory), **request["options"]}
             if self.detached:
                 self._cluster_job = jobs.WorkerJob(self, publication, hook)
                 return self._cluster_job.run(request)
             self._turn.take(request)
             return hook.run(request)
         except HoodieJobError as error:
-            if self.engine != AUTO or self.killed or not lacked_memory(error):
+            if self.engine != AUTO or self.killed or not engines.lacked_memory(error):
                 raise
             self.log.warning("%s; engine='auto' submits the job to Spark", error)
             choice = Choice(SPARK, f"the local job failed: {error}")
@@ -389,6 +385,14 @@ class HoodieJobOperator(SparkSubmitOperator):
             if isinstance(self._last_hook, HoodieSparkSubmitHook):
                 publication.history(self._last_hook.history_server)
 
+    def _run_on_platform(self, context: Context, publication: Publication) -> dict[str, Any]:
+        """The result of an earlier try's job; raises TaskDeferred where a platform has it."""
+        from airflow_hoodie.clusters.platform_job import PlatformJob
+
+        self.submitted = self._checked_request(context, SPARK)
+        self._cluster_job = PlatformJob(self, publication)
+        return self._cluster_job.run(self.submitted)
+
     def check_before_spark(self, source: Mapping[str, Any]) -> None:
         """Raises the exception of a source that the job would not find either, where its driver runs on this
         machine; another driver may have other files.
@@ -411,18 +415,6 @@ class HoodieJobOperator(SparkSubmitOperator):
         self._killable(hook)
         return hook
 
-    def _published(
-        self, context: Context, publication: Publication, result: dict[str, Any]
-    ) -> dict[str, Any]:
-        """The result, which becomes the task's."""
-        self.result = result
-        if self.late_asset:
-            self.outlets = with_table_asset(self.outlets, HoodieTable.from_dict(self.table))
-        if self.changes_rows:
-            publication.events(self.change(result))
-        self.check_result(result, context)
-        return result
-
     # --- a job on a cluster, for which the task waits in the triggerer --------------------------------
 
     def may_defer(self) -> bool:
@@ -434,14 +426,16 @@ class HoodieJobOperator(SparkSubmitOperator):
 
         The event's `before` is the instant of the token's commit when the job was submitted, "" for none.
         """
+        from airflow_hoodie.clusters.platform_job import after_event
+
         self.resolve()
         self.take_token(context)
         publication = self._publication = Publication(self, context)
-        job = self._cluster_job = jobs.after_event(self, publication, event)
+        job = self._cluster_job = after_event(self, publication, event)
         try:
             with publication.counting_conflicts():
                 result = job.result(event or {})
-            return self._published(context, publication, result)
+            return publication.publish(result)
         finally:
             job.drop_report()
 
@@ -462,9 +456,7 @@ class HoodieJobOperator(SparkSubmitOperator):
             self._cluster_job.abandon()
 
     def get_openlineage_facets_on_start(self) -> OperatorLineage[Any, Any]:
-        """Inputs and outputs by name, from the rendered fields. Nothing of OpenLineage is imported before
-        Airflow's OpenLineage provider, where it is installed and switched on, calls this.
-        """
+        """Inputs and outputs by name, from the rendered fields. Airflow's OpenLineage provider calls it."""
         from airflow_hoodie import lineage_facets
 
         return lineage_facets.of_task(self, {})
@@ -477,12 +469,19 @@ class HoodieJobOperator(SparkSubmitOperator):
 
     # --- arguments ------------------------------------------------------------------------------------
 
-    def _check_engine(self) -> None:
-        if check_engine(self.engine) == LOCAL and self.distributed:
-            check_no_spark_arguments(hook_arguments(self))
+    def _check_engine(self) -> bool:
+        """Is it a platform? Raises HoodieConfigurationError."""
+        if engines.is_on_platform(self.engine):
+            from airflow_hoodie.clusters.platform_job import check_on_platform
+
+            check_on_platform(self)
+            return True
+        if self.engine == LOCAL and self.distributed:
+            engines.check_no_spark_arguments(hook_arguments(self))
+        return False
 
     def _memory(self) -> int | None:
-        return None if self.local_memory is None else size_of("local_memory", self.local_memory)
+        return None if self.local_memory is None else engines.size_of("local_memory", self.local_memory)
 
     def settings(self) -> dict[str, Any]:
         """The table's options, and the task's over them."""

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
+from asgiref.sync import sync_to_async
 
 from airflow_hoodie.clusters import State, Status
 from airflow_hoodie.clusters.worker import manager_at
@@ -95,16 +96,18 @@ class ApplicationTrigger(BaseTrigger):
         """Kill the application; a failure is logged."""
         try:
             cluster = await manager_at(self.cluster)
-            await asyncio.to_thread(cluster.kill, self.application_id)
+            await sync_to_async(cluster.kill, thread_sensitive=False)(self.application_id)
         except HoodieException as error:
             self.log.error("%s may be running still: %s", self.application_id, error.message)
 
     async def _ended(self) -> Status | None:
         """Of the application once it has ended; None where the task's time is over first."""
         cluster, failures, last = await manager_at(self.cluster), 0, Status(State.UNKNOWN)
+        # a thread in which hooks of Airflow find their connections
+        ask = sync_to_async(cluster.status, thread_sensitive=False)
         while True:
             try:
-                found = await asyncio.to_thread(cluster.status, self.application_id)
+                found = await ask(self.application_id)
                 failures = 0
                 if found != last:
                     said = f" ({found.said})" if found.said else ""

@@ -13,6 +13,7 @@ from typing import Any
 
 from hoodie.errors import ConfigError, HoodieError
 from hoodie.mask import Mask
+from hoodie.storage import normalize, storage_for
 from hoodie.timeline.job_reports import JobReport, StoredReport, checked_tag
 from hoodie.timeline.running_jobs import FAILED, SUCCEEDED, Pulse, RunningJob
 
@@ -121,12 +122,17 @@ class Output:
 
 
 def request_text(given: str) -> str:
-    """The request that `--request` gives: itself, `@file`, or `-` for standard input. Raises ConfigError."""
+    """The request that `--request` gives: itself, `@file` or `@` with its URI, or `-` for standard input.
+
+    A URI is opened with the credentials of this machine. Raises ConfigError.
+    """
     try:
         if given == "-":
             return sys.stdin.buffer.read().decode()
         if given.startswith("@"):
-            return Path(given[1:]).read_bytes().decode()
+            path = normalize(given[1:])
+            folder = path.rpartition("/")[0]
+            return (storage_for(folder).read(path) if "://" in path else Path(path).read_bytes()).decode()
     except OSError as error:
         raise ConfigError(f"can't read the request {given}: {error.strerror}; give JSON or @file") from None
     except UnicodeDecodeError as error:
