@@ -59,7 +59,10 @@ class Livy(Platform):
             "queue": self.queue,
         }
         answer = self._ask("POST", "batches", {name: item for name, item in given.items() if item})
-        return str((answer or {})["id"])
+        number = (answer or {}).get("id")
+        if number is None:
+            raise self._unreachable("its answer names no batch")
+        return str(number)
 
     def find(self, tag: str) -> str | None:
         for page in range(_PAGES):
@@ -67,7 +70,7 @@ class Livy(Platform):
             found = answer.get("sessions") or []
             for batch in reversed(found):
                 if str(batch.get("name") or "").startswith(tag):
-                    return str(batch["id"])
+                    return str(batch.get("id"))
             if len(found) < _PAGE:
                 break
         return None

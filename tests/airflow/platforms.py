@@ -36,7 +36,7 @@ from tests.support.http_server import Server, serving
 
 from .detached import Answering, Store, context_of
 
-SECONDS = 120
+SECONDS = 400
 #: as Spark starts a Python application; the local engine does Spark's steps
 _DRIVER = """\
 import runpy, sys

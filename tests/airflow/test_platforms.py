@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 
+import hoodie
 from airflow_hoodie import HoodieTable
 from airflow_hoodie.clusters import State, Status
 from airflow_hoodie.clusters.platform import PLATFORMS, Platform, Submission, find_platform
@@ -83,15 +85,15 @@ def test_two_days(task: Task) -> None:
 @pytest.mark.spark
 @pytest.mark.full
 @every
-def test_two_days_by_spark(task: Task, real_spark: dict[str, Any]) -> None:
+def test_a_day_by_spark(task: Task, real_spark: dict[str, Any]) -> None:
     from airflow_hoodie.compat.spark_provider import installed_spark_home
 
     home = installed_spark_home()
     assert home is not None
     task.platform.machines.spark = {"SPARK_HOME": home}
     task.arguments = {"driver_memory": "1g", "conf": {"spark.ui.enabled": "false"}}
-    task.next_day("id,n\na,1\nb,1\n")
-    task.done()
+    before = pa.table({"id": ["a", "b"], "n": [1, 1]})
+    hoodie.write_table(before, task.table.path, options=task.table.options_for("upsert"))
     task.next_day("id,n\nb,2\nc,2\n")
     assert task.done()["num_updates"] == 1
     assert task.rows() == {"a": 1, "b": 2, "c": 2}
