@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 
+from tests.airflow.backfill_runs import work
 from tests.airflow.by_version import dag_bag
-from tests.airflow.test_backfill_example import work
 
 
 def main() -> int:

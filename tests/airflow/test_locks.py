@@ -20,8 +20,8 @@ from airflow_hoodie.hooks.hoodie import located, resolved
 from hoodie.config.key import Config
 from scripts.environment import ROOT
 
+from .backfill_runs import backfill
 from .conftest import OUR_WARNINGS, FakeSubmit
-from .test_backfill_example import backfill
 
 LOCK = "hoodie.write.lock."
 AT_ONCE = {"hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL"}
