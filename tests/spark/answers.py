@@ -19,8 +19,9 @@ SECONDS = 900
 
 
 def interpreter(version: str) -> Path:
-    """That of this process has Spark 4, Apache Hudi's has 3.5."""
-    python = Path(sys.executable) if version == "4" else environment.interpreter(environment.HUDI)
+    """Spark 4 is that of this process, or of HOODIE_TESTS_SPARK (scripts/other_spark); 3.5 is beside Hudi."""
+    main = Path(os.environ.get("HOODIE_TESTS_SPARK") or sys.executable)
+    python = main if version == "4" else environment.interpreter(environment.HUDI)
     require(python.exists(), f"no interpreter with Spark {version}: {python}; run scripts/setup")
     return python
 
