@@ -52,7 +52,16 @@ class CheckFailed(Exception):
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="scripts/standalone_check", description=__doc__.splitlines()[0])
+    return told(__doc__ or "", run_examples)
+
+
+def told(
+    doc: str, story: Callable[[Api, Path], dict[str, Any]], before: Callable[[Path], None] | None = None
+) -> int:
+    """A story in a folder with an Airflow, by the arguments of the command line; `before` lays what is there
+    first. Prints what the story gives; the exit code.
+    """
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("--home", type=Path, help="work here (default: a temporary folder)")
     parser.add_argument("--keep", action="store_true", help="leave the folder there")
     arguments = parser.parse_args()
@@ -60,8 +69,10 @@ def main() -> int:
     home.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     try:
+        if before is not None:
+            before(home)
         with standalone(home) as airflow:
-            found = {**run_examples(airflow, home), "seconds": round(time.monotonic() - started, 1)}
+            found = {**story(airflow, home), "seconds": round(time.monotonic() - started, 1)}
         print(json.dumps(found, indent=1))
         return 0
     except CheckFailed as error:
