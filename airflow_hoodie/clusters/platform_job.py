@@ -127,8 +127,10 @@ class PlatformJob(ClusterJob):
     def _keep(self, tag: str) -> None:
         self._uploads.keep(tag, json.dumps(self._operator.submitted))
 
-    def _forget(self) -> None:
-        self._uploads.forget(self._noted().tag)
+    def _forget(self, tag: str = "") -> None:
+        """`tag`: the one that the trigger's event names, as an Airflow before 3.3 stores no note."""
+        if found := tag if self._note is None else self._note.tag:
+            self._uploads.forget(found)
 
 
 def submission(operator: Any, platform: Platform, tag: str, request: str) -> Callable[[str, str], Submission]:

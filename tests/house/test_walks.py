@@ -13,18 +13,18 @@ import pytest
 from scripts.house import Sources, measured
 from tests.support.parsed import parsed
 
-#: walk -> files, functions, moves between files
+#: walk -> files, functions, moves between files; of tables of version 9, which new ones have
 WALKS = {
     "UpsertOperator, to spark-submit": (30, 175, 147),
-    "upsert": (158, 968, 2015),
-    "commit alone": (66, 298, 412),
-    "filtered snapshot": (73, 473, 1345),
-    "snapshot, merge-on-read": (71, 416, 975),
-    "CDC read": (42, 212, 246),
-    "clean, nothing due": (31, 148, 163),
-    "compaction, merge-on-read": (141, 830, 2170),
+    "upsert": (161, 999, 2344),
+    "commit alone": (71, 315, 605),
+    "filtered snapshot": (78, 496, 1520),
+    "snapshot, merge-on-read": (75, 433, 1141),
+    "CDC read": (46, 231, 314),
+    "clean, nothing due": (33, 154, 180),
+    "compaction, merge-on-read": (143, 856, 2708),
 }
-SIZES = {"modules": 638, "lines": 111950, "long_functions": 0, "depth": 3, "imported_once": 108}
+SIZES = {"modules": 643, "lines": 113000, "long_functions": 0, "depth": 3, "imported_once": 108}
 
 
 @pytest.mark.full
