@@ -1,7 +1,8 @@
-"""A type checker knows what the table object takes and returns."""
+"""Type checkers know what the table object takes and returns: mypy, and Pyright as basedpyright has it."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -109,3 +110,22 @@ def test_a_program_has_precise_types(tmp_path: Path) -> None:
     assert sorted(wrong) == [first + number for number in range(len(REFUSED))], run.stdout
     for number, said in enumerate(REFUSED.values()):
         assert said in wrong[first + number]
+
+
+@pytest.mark.full
+def test_pyright_knows_the_same_types(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("\n".join([PROGRAM, *REFUSED, ""]))
+    settings = {"extraPaths": [str(ROOT / "spark_jobs")], "typeCheckingMode": "strict"}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson", "program.py"]
+    run = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
+    said = json.loads(run.stdout)["generalDiagnostics"]
+    types = [
+        match[1]
+        for item in said
+        if item["severity"] == "information" and (match := re.search(r' is "(.*)"$', item["message"]))
+    ]
+    assert types == list(TYPES), run.stdout
+    wrong = {item["range"]["start"]["line"] + 1 for item in said if item["severity"] == "error"}
+    first = PROGRAM.count("\n") + 2
+    assert wrong == {first + number for number in range(len(REFUSED))}, run.stdout
