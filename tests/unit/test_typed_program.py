@@ -117,7 +117,15 @@ def test_pyright_knows_the_same_types(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("\n".join([PROGRAM, *REFUSED, ""]))
     settings = {"extraPaths": [str(ROOT / "spark_jobs")], "typeCheckingMode": "strict"}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, "--outputjson", "program.py"]
+    command = [
+        sys.executable,
+        "-m",
+        "basedpyright",
+        "--pythonpath",
+        sys.executable,
+        "--outputjson",
+        "program.py",
+    ]
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, check=False)
     said = json.loads(run.stdout)["generalDiagnostics"]
     types = [
