@@ -62,6 +62,7 @@ def gone(pair: Pair, *regions: str) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.table_version(6)
 def test_by_the_last_write(tmp_path: Path, at: At) -> None:
     """One commit as a delete of the partition by name makes it; the next run finds it."""
     pair = aged(tmp_path / "t", at, MANUAL)

@@ -67,6 +67,7 @@ def test_a_new_table_has_one(history: History) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.table_version(6)
 def test_a_table_that_is_there_gets_one_with_the_first_write(tmp_path: Path) -> None:
     history = made(tmp_path / "t", MERGE_ON_READ, 3, {})
     last = history.commits()[-1]

@@ -93,6 +93,7 @@ def predicate(pick: random.Random) -> str:
 
 
 @pytest.mark.full
+@pytest.mark.table_version(6)
 @pytest.mark.parametrize("columns", full_but({_SOME}, (_SOME, "")))
 @pytest.mark.parametrize("kind", full_but({MERGE_ON_READ}, (COPY_ON_WRITE, MERGE_ON_READ)))
 @pytest.mark.parametrize("seed", full_but({1}, range(1, 4)))

@@ -50,7 +50,10 @@ def _stored(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     [
         pytest.param({}, marks=pytest.mark.full),
         {BUDGET: 1 << 16, BLOCK_SIZE: 4096},
-        pytest.param({"hoodie.datasource.write.payload.class": "partial_update"}, marks=pytest.mark.full),
+        pytest.param(
+            {"hoodie.datasource.write.payload.class": "partial_update"},
+            marks=[pytest.mark.full, pytest.mark.table_version(6)],
+        ),
     ],
 )
 def test_all_types_through_commits(tmp_path: Path, more: dict[str, Any]) -> None:
