@@ -461,9 +461,8 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
             DOCS, REQUIREMENTS / "docs.lock", pip=pip, checks=("mkdocs", "mkdocstrings", "material")
         )
     if "release" in parts:
-        make_environment(
-            RELEASE, REQUIREMENTS / "release.lock", pip=pip, checks=("build", "twine", "hatch_vcs")
-        )
+        checks = ("build", "twine", "hatch_vcs")
+        make_environment(RELEASE, REQUIREMENTS / "release.lock", pip=pip, checks=checks)
     if "mutants" in parts:
         make_environment(MUTANTS, REQUIREMENTS / "mutants.lock", pip=pip, checks=("cosmic_ray", "coverage"))
     if "jars" in parts:

@@ -97,7 +97,12 @@ def test_the_request(
 
 def test_partitions_are_deleted_on_the_worker(table: HoodieTable, logged: Callable[[], str]) -> None:
     result = drop(table, "2026-01-*").execute(context={})
-    assert set(result) == {item.name for item in fields(WriteResult)} - {"dry_run", "planned", "validations"}
+    assert set(result) == {item.name for item in fields(WriteResult)} - {
+        "dry_run",
+        "planned",
+        "validations",
+        "num_late",
+    }
     assert (result["status"], result["action"]) == ("committed", "replacecommit")
     assert (result["partitions"], result["num_replaced"]) == (["2026-01-01", "2026-01-02"], 2)
     assert days(table) == ["2026-02-01"]

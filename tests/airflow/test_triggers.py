@@ -192,11 +192,10 @@ def test_the_triggerer_says_once_what_it_waits_for(
     waited = (
         f"Waiting on {table.path} for 2 commits of rows after instant {first}; its last commit of rows is"
     )
-    assert [f"{waited} {commit}," in line for commit, line in zip(table.commits, lines, strict=False)] == [
-        True,
-        True,
-    ]
-    assert len(lines) <= 4  # as files of a commit come one by one
+    # files of a commit come one by one: what is said of the commit before may be said again
+    said = [commit for line in lines for commit in table.commits if f"{waited} {commit}," in line]
+    assert list(dict.fromkeys(said)) == table.commits[:2]
+    assert len(said) == len(lines) <= 4
 
 
 def test_hiccups_are_borne_and_a_dead_storage_is_not(

@@ -27,7 +27,7 @@ from tests.support.parsed import parsed
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PYTHONS = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if ":: Python :: 3." in line]
 #: extras whose packages need a later Python
-LATER = {"3.10": {"airflow", "openlineage"}}
+LATER = {"3.10": {"airflow", "emr", "livy", "openlineage"}}
 #: what `typing` has only since Python 3.11 and later
 NEW_IN_TYPING = {
     *("LiteralString", "Never", "NotRequired", "ReadOnly", "Required", "Self", "TypeAliasType", "TypeIs"),

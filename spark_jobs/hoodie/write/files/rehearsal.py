@@ -141,7 +141,7 @@ def new_group(partition: str, file_id: str, rows: int) -> GroupCount:
     return GroupCount(partition=partition, file_id=file_id, effect=Effect.NEW, inserts=rows, rows=rows)
 
 
-def counted_groups(answers: Sequence[dict[str, Any]]) -> list[GroupCount]:
+def group_counts(answers: Sequence[dict[str, Any]]) -> list[GroupCount]:
     """Those of the answers of all tasks."""
     return [GroupCount.of(value) for answer in answers for value in answer["counted"]]
 

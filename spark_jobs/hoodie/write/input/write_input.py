@@ -42,7 +42,7 @@ from hoodie.write.blobs import (
     raise_errors,
 )
 from hoodie.write.context import WriteContext
-from hoodie.write.files.rehearsal import GroupCount, counted_groups, handles_of, new_group
+from hoodie.write.files.rehearsal import GroupCount, group_counts, handles_of, new_group
 from hoodie.write.files.write_task import WriteFileGroups, write_new
 from hoodie.write.input.incoming import key_columns, keyed_rows, unstored
 from hoodie.write.input.key_staging import (
@@ -243,7 +243,7 @@ class WriteInput(ABC):
             writes = self.assignment.writes
             return [new_group(write.partition, write.file_id, write.rows) for write in writes], 0
         found = self._answers(NO_TIME, silent)
-        return counted_groups(found), sum(answer["missing"] for answer in found)
+        return group_counts(found), sum(answer["missing"] for answer in found)
 
     def _answers(self, instant: InstantTime, progress: ProgressCallback) -> list[dict[str, Any]]:
         watched: WriteInput = self
