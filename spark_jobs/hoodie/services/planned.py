@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, TypeVar
 
 from hoodie.engine import Engine
-from hoodie.errors import CommitConflict, ConfigError, ConflictError
+from hoodie.errors import CommitConflict, ConfigError, ConflictError, TableBusy
 from hoodie.progress import ProgressCallback, silent
 from hoodie.services.results import ServiceResult, about
 from hoodie.services.service_table import ServiceTable
@@ -17,6 +18,9 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.time import InstantTime
+
+#: of the timeline, while another process archives
+_LISTINGS = 5
 
 #: a service's plan
 P = TypeVar("P")
@@ -196,7 +200,7 @@ class PlannedService(ABC, Generic[P, E]):
             plans = {item.time: self.read_plan(item) for item in found}
             done.planned = {time: plan for time, plan in plans.items() if plan is not None}
         if mode != "execute":
-            due = self.plan_now(self.target.table.timeline, None)
+            _, due = self._plan_now()
             done.scheduled, done.reason = ScheduledPlan(due=due), due.reason
             if due.plan is not None:
                 done.planned[""] = due.plan
@@ -219,8 +223,7 @@ class PlannedService(ABC, Generic[P, E]):
         before the table was taken is kept where the timeline has not changed since. Raises ConflictError
         while a writer is at work, with nothing changed.
         """
-        before = self.target.table.timeline
-        due = self.plan_now(before, None)
+        before, due = self._plan_now()
         if due.plan is None:
             return ScheduledPlan(due=due)
 
@@ -237,6 +240,21 @@ class PlannedService(ABC, Generic[P, E]):
             elif transaction.hindrance:
                 due = DuePlan(None, transaction.hindrance)
             return ScheduledPlan(due=due, instant=instant)
+
+    def _plan_now(self) -> tuple[Timeline, DuePlan[P]]:
+        """By the timeline as it is. Instants that another process archives before they are read are listed
+        no more the next time.
+        """
+        for _ in range(_LISTINGS):
+            with contextlib.suppress(FileNotFoundError):
+                timeline = self.target.table.timeline
+                return timeline, self.plan_now(timeline, None)
+            self.target.table.refresh()
+        raise TableBusy(
+            f"other processes archive instants of {self.target.base_path} faster than a {self.name} of it can "
+            "be planned; run it again",
+            path=self.target.base_path,
+        )
 
     def _plans_to_execute(self, instant: InstantTime | None) -> tuple[list[Instant], str]:
         """The pending plans, or that of `instant`, and the reason where nothing comes of them. Raises

@@ -14,6 +14,7 @@ from hoodie.config.key import Config
 from hoodie.errors import StateUnavailable
 from hoodie.services.clean.plan import View, make
 from hoodie.services.clean.policy import Examined, Retention
+from hoodie.storage.local import LocalStorage
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import ReplaceCommitMetadata
@@ -26,7 +27,7 @@ from tests.support.large_table import OPTIONS as LARGE
 from tests.support.large_table import LargeTable
 from tests.support.requests import counted
 from tests.support.stores import instant_file, publish, store_at
-from tests.support.tables import small_rows
+from tests.support.tables import as_table, small_rows
 from tests.unit.services.clean_support import (
     MANUAL,
     MOR,
@@ -384,3 +385,29 @@ def test_a_pending_compaction_or_write_bounds_what_may_go(pending: str) -> None:
     found = retention.earliest(Timeline("/t", instants, {}))
     assert found is not None
     assert found.time == f"{2:017}"
+
+
+def test_an_instant_that_is_archived_while_a_clean_is_planned(
+    table: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process cleans and archives; the clean lists the timeline again."""
+    rows = as_table(small_rows(range(3), 7), table.schema)
+    hoodie.write_table(rows, str(table.path), operation="insert_overwrite")
+    for number in range(3):
+        hoodie.write_table(as_table(small_rows(range(3), 8 + number), table.schema), str(table.path))
+    replaced = next(iter(timeline(table).filter([Action.REPLACECOMMIT], completed=True)))
+    read, archived = LocalStorage.read, list[str]()
+
+    def archiving(storage: LocalStorage, path: str) -> bytes:
+        if replaced.time in path and path.endswith(".replacecommit") and not archived:
+            archived.append(path)
+            options = {"hoodie.cleaner.commits.retained": "1", "hoodie.keep.min.commits": "2"}
+            hoodie.clean_table(str(table.path), options=options)
+            hoodie.archive_table(str(table.path), options={**options, "hoodie.keep.max.commits": "3"})
+        return read(storage, path)
+
+    monkeypatch.setattr(LocalStorage, "read", archiving)
+    result = keep(table, 1)
+    assert archived
+    assert not timeline(table).filter([Action.REPLACECOMMIT])
+    assert result.status == "skipped"
