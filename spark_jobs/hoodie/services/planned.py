@@ -251,7 +251,7 @@ class PlannedService(ABC, Generic[P, E]):
                 return timeline, self.plan_now(timeline, None)
             self.target.table.refresh()
         raise TableBusy(
-            f"other processes archive instants of {self.target.base_path} faster than a {self.name} of it can "
+            f"other processes archive instants of {self.target.base_path} faster than a {self.name} can "
             "be planned; run it again",
             path=self.target.base_path,
         )
