@@ -8,8 +8,9 @@ and the step's log is that of the driver.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, ClassVar
 
 from airflow_hoodie.clusters import State, Status
@@ -36,23 +37,23 @@ class _Amazon(Platform):
 
     PROVIDER: ClassVar[str] = "apache-airflow-providers-amazon"
     EXTRA: ClassVar[str] = "emr"
+    #: its class in the provider
+    HOOK: ClassVar[str]
 
     def _found(self, tag: str, operation: str, field: str, **place: str) -> Mapping[str, Any] | None:
         """The newest job of the list whose name begins with the tag."""
-        try:
-            with self._asked(known=False) as client:
-                pages = client.get_paginator(operation).paginate(**place)
-                for _, page in zip(range(_PAGES), pages, strict=False):
-                    for job in page[field]:
-                        if str(job.get("Name") or job.get("name") or "").startswith(tag):
-                            found: Mapping[str, Any] = job
-                            return found
-        except _Unknown:
-            pass
+        with suppress(_Unknown), self._asked(known=False) as client:
+            pages = client.get_paginator(operation).paginate(**place)
+            for page in islice(pages, _PAGES):
+                for job in page[field]:
+                    if str(job.get("Name") or job.get("name") or "").startswith(tag):
+                        found: Mapping[str, Any] = job
+                        return found
         return None
 
     def _hook(self, **options: Any) -> Any:
-        raise NotImplementedError
+        found = getattr(provider(type(self), "airflow.providers.amazon.aws.hooks.emr"), self.HOOK)
+        return found(**options)
 
     @contextmanager
     def _asked(self, *, known: bool = True) -> Iterator[Any]:
@@ -106,6 +107,7 @@ class Emr(_Amazon):
     execution_role_arn: str | None = None
 
     NAME: ClassVar[str] = "EMR"
+    HOOK: ClassVar[str] = "EmrHook"
 
     def submit(self, job: Submission) -> str:
         words = ["spark-submit", "--deploy-mode", "client", "--name", job.name]
@@ -140,24 +142,18 @@ class Emr(_Amazon):
         return Status(found, shown(": ".join(filter(None, parts))) if found is State.FAILED else "")
 
     def kill(self, application_id: str) -> None:
-        try:
-            with self._asked(known=False) as client:
-                client.cancel_steps(
-                    ClusterId=self.job_flow_id,
-                    StepIds=[application_id],
-                    StepCancellationOption="TERMINATE_PROCESS",
-                )
-        except _Unknown:
-            pass
+        with suppress(_Unknown), self._asked(known=False) as client:
+            client.cancel_steps(
+                ClusterId=self.job_flow_id,
+                StepIds=[application_id],
+                StepCancellationOption="TERMINATE_PROCESS",
+            )
 
     def label(self, application_id: str) -> str:
         return f"step {application_id} of EMR's {self.job_flow_id}"
 
     def log_command(self, application_id: str) -> str:
         return f"{self.job_flow_id}/steps/{application_id}/stdout.gz below the cluster's log URI"
-
-    def _hook(self, **options: Any) -> Any:
-        return provider(type(self), "airflow.providers.amazon.aws.hooks.emr").EmrHook(**options)
 
 
 _RUNS = {
@@ -180,6 +176,7 @@ class EmrServerless(_Amazon):
     log_uri: str | None = None
 
     NAME: ClassVar[str] = "EMR Serverless"
+    HOOK: ClassVar[str] = "EmrServerlessHook"
 
     def submit(self, job: Submission) -> str:
         settings: dict[str, Any] = {
@@ -218,11 +215,8 @@ class EmrServerless(_Amazon):
         return Status(found, shown(said) if found is State.FAILED else "")
 
     def kill(self, application_id: str) -> None:
-        try:
-            with self._asked(known=False) as client:
-                client.cancel_job_run(applicationId=self.application_id, jobRunId=application_id)
-        except _Unknown:
-            pass
+        with suppress(_Unknown), self._asked(known=False) as client:
+            client.cancel_job_run(applicationId=self.application_id, jobRunId=application_id)
 
     def label(self, application_id: str) -> str:
         return f"job run {application_id} of EMR Serverless"
@@ -230,6 +224,3 @@ class EmrServerless(_Amazon):
     def log_command(self, application_id: str) -> str:
         where = self.log_uri or "the job run's log URI"
         return f"applications/{self.application_id}/jobs/{application_id}/SPARK_DRIVER below {where}"
-
-    def _hook(self, **options: Any) -> Any:
-        return provider(type(self), "airflow.providers.amazon.aws.hooks.emr").EmrServerlessHook(**options)

@@ -337,8 +337,13 @@ class ClusterJob:
             self._tried(partial(self._cluster.bind_request, self._noted().tag))
 
     def _forget(self, tag: str = "") -> None:
+        """What is kept for the job goes; `tag`: see `_tag`."""
         if self._note is not None and self._note.kept:
             self._cluster.forget(self._note.tag)
+
+    def _tag(self, told: str) -> str:
+        """The note's, or the one that the trigger's event told, as an Airflow before 3.3 stores no note."""
+        return told if self._note is None else self._note.tag
 
     def _tried(self, action: Callable[[], None]) -> None:
         """Something about what is kept for the job, which needs it no more. A failure is logged."""
@@ -374,8 +379,7 @@ class WorkerJob(ClusterJob):
             self._log.info("%s", line)
 
     def _forget(self, tag: str = "") -> None:
-        """`tag`: the one that the trigger's event names, as an Airflow before 3.3 stores no note."""
-        if found := tag if self._note is None else self._note.tag:
+        if found := self._tag(tag):
             self._cluster.forget(found)
 
 

@@ -128,8 +128,7 @@ class PlatformJob(ClusterJob):
         self._uploads.keep(tag, json.dumps(self._operator.submitted))
 
     def _forget(self, tag: str = "") -> None:
-        """`tag`: the one that the trigger's event names, as an Airflow before 3.3 stores no note."""
-        if found := tag if self._note is None else self._note.tag:
+        if found := self._tag(tag):
             self._uploads.forget(found)
 
 

@@ -201,10 +201,10 @@ class LsmArchive(WrittenArchive):
     def _left_over(self) -> list[str]:
         """What killed runs left: files that no manifest names, and a manifest that never counted."""
         names = self._storage.names(self.folder)
-        numbers = _manifest_numbers(names)
-        newest = max(numbers, default=0)
         if not names:
             return []
+        numbers = _manifest_numbers(names)
+        newest = max(numbers, default=0)
         counting = self._counting(newest)
         void = {number for number in numbers if counting is not None and number > counting}
         named = set[str]().union(*(self._manifest(number) or {} for number in numbers if number not in void))
