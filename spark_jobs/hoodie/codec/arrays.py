@@ -44,6 +44,13 @@ def decoded(values: Column) -> Column:
     return values.dictionary_decode() if isinstance(values, pa.DictionaryArray) else values.cast(plain)
 
 
+def column(rows: Rows, path: str) -> Column:
+    """The column at a dotted path, a row null where any struct on the way is, dictionaries decoded."""
+    top, *rest = path.split(".")
+    values = rows.column(top)
+    return decoded(pc.struct_field(values, rest) if rest else values)
+
+
 def places(mask: Column) -> list[int]:
     """Where the mask is true. Arrow's own function ends the process for a column without chunks."""
     found: list[int] = pc.indices_nonzero(whole(mask)).to_pylist()

@@ -13,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hoodie.codec.arrays import Coded, Column, Rows, array, coded_texts, pc, whole
+from hoodie.codec.arrays import Coded, Column, Rows, array, coded_texts, column, pc, whole
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError, InputError
 from hoodie.format.names import DEFAULT_PARTITION
 from hoodie.keygen import KeyGenerator
 from hoodie.keygen._text import (
     check_keyable,
-    column,
     column_type,
     escape,
     is_string,

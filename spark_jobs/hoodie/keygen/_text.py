@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hoodie.codec.arrays import Array, Column, Rows, array, decoded, pc, whole
+from hoodie.codec.arrays import Array, Column, Rows, array, pc, whole
 from hoodie.errors import ConfigError, InputError
 
 
@@ -152,15 +152,6 @@ def check_keyable(kind: pa.DataType, path: str, role: str) -> None:
 
 def is_string(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or kind == pa.string_view()
-
-
-def column(rows: Rows, path: str) -> Column:
-    """The column at a dotted path, a row null where any struct on the way is, dictionaries decoded."""
-    top, *rest = path.split(".")
-    values = rows.column(top)
-    if rest:
-        values = pc.struct_field(values, rest)
-    return decoded(values) if pa.types.is_dictionary(values.type) else values
 
 
 def texts(values: Column, *, consistent_timestamps: bool = False) -> Column:

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import Array, Coded, Ints, Rows, array, coded_texts, pc, whole
+from hoodie.codec.arrays import Array, Coded, Ints, Rows, array, coded_texts, column, pc, whole
 from hoodie.config.key import Config, Key
 from hoodie.errors import ConfigError, InputError
 from hoodie.keygen._joda import Bad, BadValue, Parsed, Pattern
 from hoodie.keygen._text import (
     check_keyable,
-    column,
     column_type,
     epoch_micros,
     escape,

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from hoodie.codec.arrays import pc
+from hoodie.codec.arrays import column, pc
 from hoodie.config.key import Config
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.keygen._parts import FieldKeys, ValuePart, key_fields, persist_entries
-from hoodie.keygen._text import column, texts
+from hoodie.keygen._text import texts
 from hoodie.keygen.settings import CONSISTENT_TIMESTAMP, NEW_ENCODING, PARTITIONPATH_FIELD
 
 

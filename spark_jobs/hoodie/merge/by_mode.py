@@ -23,7 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import Array, Bools, Column, Ints, Rows, array, pc, whole
+from hoodie.codec.arrays import Array, Bools, Column, Ints, Rows, array, column, pc, whole
 from hoodie.format.meta_fields import META_COLUMNS
 from hoodie.merge import DELETED_COLUMN, Merger, Outcome
 from hoodie.merge.in_order import CARRIED, DELETED, ORDERING, Carried, combined_in_order
@@ -32,7 +32,6 @@ from hoodie.merge.ordering import (
     check_flag,
     check_marker_type,
     check_orderable,
-    column,
     joined,
     key_codes,
     needed,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import Array, Bools, Column, Ints, Rows, array, decoded, pc, whole
+from hoodie.codec.arrays import Array, Bools, Column, Ints, Rows, array, column, pc, whole
 from hoodie.errors import ConfigError, InputError
 from hoodie.merge import DELETED_COLUMN, Merger
 from hoodie.merge.settings import DELETE_FIELD, PRECOMBINE_FIELD
@@ -155,15 +155,6 @@ def needed(schema: pa.Schema, ordering: str | None, *others: str | None) -> tupl
     """Top-level columns of these fields that the schema has."""
     paths = [path for path in (ordering, *others) if path]
     return _present(schema, *(path.split(".")[0] for path in paths))
-
-
-def column(rows: Rows, path: str) -> Column:
-    """The column at a dotted path, dictionaries decoded."""
-    top, *rest = path.split(".")
-    values = rows.column(top)
-    if rest:
-        values = pc.struct_field(values, rest)
-    return decoded(values) if pa.types.is_dictionary(values.type) else values
 
 
 def stored_is_newer(stored: Rows, incoming: Rows, *ordering: str) -> Bools:

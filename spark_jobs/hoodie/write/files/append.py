@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hoodie.codec.arrays import array, halved, whole
+from hoodie.codec.arrays import array, column, halved, whole
 from hoodie.config.limits import MAX_BLOCK_BYTES
 from hoodie.format.base_file import sequence_numbers
 from hoodie.format.log_block import POSITIONS_BASE, RECORD_POSITIONS, BlockType
@@ -17,7 +17,6 @@ from hoodie.format.log_data import encode_data_block
 from hoodie.format.log_delete import DeleteRecords, encode_delete_block
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.format.record_positions import encode_positions
-from hoodie.merge.ordering import column
 from hoodie.read.key_join import Bools, Part
 from hoodie.table.view import FileSlice
 from hoodie.timeline.time import InstantTime

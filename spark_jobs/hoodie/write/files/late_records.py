@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from hoodie.codec.arrays import whole
+from hoodie.codec.arrays import column, whole
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
 from hoodie.format.internal_schema import stored_batches
 from hoodie.format.log_block import BlockType, LogBlock
@@ -29,7 +29,7 @@ from hoodie.format.log_data import is_partial, read_data_block, read_delete_bloc
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import LOOK_UP, Positions
-from hoodie.merge.ordering import column, stored_is_newer
+from hoodie.merge.ordering import stored_is_newer
 from hoodie.read.key_join import Bools, Ints, Part, Places
 from hoodie.storage import Storage
 from hoodie.table.log_scan import instant_of, scan_slice
