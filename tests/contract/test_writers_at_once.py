@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import hoodie
-from hoodie.errors import CommitConflict, ConfigError, ConflictError, TableBusy
+from hoodie.errors import CommitConflict, ConfigError, ConflictError, TableBusy, TableError
 from hoodie.storage.local import LocalStorage
 from hoodie.timeline import clock
 from hoodie.timeline.active import Timeline
@@ -858,6 +858,51 @@ def test_processes_and_services(
     options["hoodie.clustering.updates.strategy"] = "allow"
     assert race(tmp_path / "t", 3, 5, workload, options, services=2) == [0] * 5
     check(tmp_path / "t", 3, 5)
+
+
+class Cleaning(Delegating):
+    """Others write and clean, once, when the first base file is about to be opened."""
+
+    act: Callable[[], Any] | None = None
+
+    def open_input(self, path: str) -> Any:
+        act = Cleaning.act
+        if act is not None and path.endswith(".parquet"):
+            Cleaning.act = None
+            act()
+        return super().open_input(path)
+
+
+@pytest.mark.parametrize("kind", [{}, MOR], ids=["cow", "mor"])
+@pytest.mark.parametrize("optimistic", [True, False], ids=["at once", "one at a time"])
+def test_a_base_file_that_is_cleaned_before_its_keys_are_read(
+    path: str, kind: dict[str, Any], optimistic: bool
+) -> None:
+    options = {**(AT_ONCE if optimistic else KEY), **kind}
+    write(path, rows(1, "a1", "a2"), options)
+
+    def others() -> None:
+        for value in (2, 3, 4):
+            write(path, rows(value, "a2"), options)
+            if kind:
+                hoodie.compact_table(path, options={"hoodie.compact.inline.max.delta.commits": "1"})
+        assert hoodie.clean_table(path, options={"hoodie.cleaner.commits.retained": "1"}).num_files
+
+    more = {"hoodie.write.num.retries.on.conflict.failures": "1"} if optimistic else {}
+    Cleaning.act = others
+    with wrapped(Cleaning):
+        write(path, rows(9, "a1", "a7"), {**options, **more})
+    assert Cleaning.act is None
+    assert values(path) == {"a1": 9, "a2": 4, "a7": 9}
+    assert left(path) == []
+
+
+def test_a_base_file_that_is_lost_is_an_error_beside_other_writers(path: str) -> None:
+    write(path, rows(1, "a1"))
+    (lost,) = Path(path, "a").glob("*.parquet")
+    lost.unlink()
+    with pytest.raises(TableError, match="is missing"):
+        write(path, rows(2, "a1"), {**AT_ONCE, "hoodie.write.num.retries.on.conflict.failures": "3"})
 
 
 class Stopping(Delegating):

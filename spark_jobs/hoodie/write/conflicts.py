@@ -16,7 +16,7 @@ from hoodie.concurrency.read_set import ReadSet
 from hoodie.concurrency.settings import CONCURRENCY_MODE, CONFLICT_RETRIES, NEW_KEYS, ConcurrencyMode
 from hoodie.config import versions
 from hoodie.config.versions import LayoutVersion
-from hoodie.errors import CommitConflict, ConfigError
+from hoodie.errors import CommitConflict, ConfigError, TableError
 from hoodie.format.names import BaseFileName
 from hoodie.index import PlacingIndex, Scope
 from hoodie.index.settings import BUCKET_ENGINE, INDEX_CLASS, INDEX_TYPE, BucketEngine, IndexType
@@ -177,35 +177,46 @@ class Attempts:
         """The attempt at a plan, which another writer may get the better of. Files of the table that it looks
         at may be archived or cleaned meanwhile; one that is missing for another reason is an error.
         """
-        if not plan.optimistic:
+        try:
             yield
             return
-        try:
-            try:
-                yield
-            except FileNotFoundError as error:
-                if not _removed_meanwhile(error, table, plan.timeline):
-                    raise
-                raise CommitConflict(
-                    f"a file that this write read was archived or deleted meanwhile ({error}). Nothing of it "
-                    f"was published; run it again ({CONFLICT_RETRIES.name} does so by itself)",
-                    path=table.base_path,
-                ) from error
         except CommitConflict as error:
-            if self._conflicts >= plan.config[CONFLICT_RETRIES]:
+            if not plan.optimistic:
                 raise
-            self._conflicts += 1
-            self._progress("conflict", f"{error.message}; attempt {self._conflicts + 1}")
-            pause = min(_LONGEST_S, _SHORTEST_S * 2 ** min(self._conflicts, 10))
-            time.sleep(random.uniform(pause / 2, pause))
+            conflict = error
+        except (FileNotFoundError, TableError) as error:
+            if not _removed_meanwhile(_missing_file(error, table), table, plan.timeline):
+                raise
+            conflict = CommitConflict(
+                f"a file that this write read was archived or deleted meanwhile ({error}). Nothing of it was "
+                f"published; run it again ({CONFLICT_RETRIES.name} does so by itself)",
+                path=table.base_path,
+            )
+        if not plan.optimistic:
+            self._progress("conflict", conflict.message)
+            return
+        if self._conflicts >= plan.config[CONFLICT_RETRIES]:
+            raise conflict
+        self._conflicts += 1
+        self._progress("conflict", f"{conflict.message}; attempt {self._conflicts + 1}")
+        pause = min(_LONGEST_S, _SHORTEST_S * 2 ** min(self._conflicts, 10))
+        time.sleep(random.uniform(pause / 2, pause))
 
 
-def _removed_meanwhile(error: FileNotFoundError, table: Table, begin: Timeline) -> bool:
-    """May another process have removed the file that the error names: one of the timeline, which has changed
-    since `begin`; a data file that is no commit's, by its own writer; or one that is, beside something
-    that deletes such files.
+def _missing_file(error: Exception, table: Table) -> str:
+    """The file of the table that is not there, as the error says; "" for an error that says no such thing."""
+    if isinstance(error, FileNotFoundError):
+        return str(error.filename or error)
+    path = str(error.values.get("path", "")) if isinstance(error, TableError) else ""
+    inside = path.startswith(f"{table.base_path}/")
+    return path if inside and not table.storage.exists(path) else ""
+
+
+def _removed_meanwhile(missing: str, table: Table, begin: Timeline) -> bool:
+    """May another process have removed the file: one of the timeline, which has changed since `begin`; a data
+    file that is no commit's, by its own writer; or one that is, beside something that deletes such files.
     """
-    _, here, path = str(error.filename or error).partition(f"{table.base_path}/")
+    _, here, path = missing.partition(f"{table.base_path}/")
     if not here:
         return False
     now = table.refresh()
