@@ -86,11 +86,12 @@ class Servers:
         self._servers: dict[tuple[Path, str], Server] = {}
 
     def ask(self, program: str, mode: str, *arguments: Any, python: Path | None = None) -> dict[str, Any]:
-        """What `answer(spark, *arguments)` of a program gives, with `version`, Spark's.
+        """What `answer(spark, *arguments)` of a program gives by `python`, else on Spark 4; `version` is
+        Spark's.
 
         The mode is classic or connect. AssertionError where the program fails.
         """
-        key = (python or Path(sys.executable), mode)
+        key = (python or interpreter("4"), mode)
         if key not in self._servers:
             self._servers[key] = Server(*key)
         return self._servers[key].ask(program, *arguments)
