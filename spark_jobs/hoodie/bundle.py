@@ -3,15 +3,19 @@
 The zip is deterministic: sorted entries, fixed times and modes, no compression (whose bytes depend on the
 zlib at hand). Its name carries a hash of its content, so that a name never stands for two contents and a
 cached file can be reused. A wheel would not do: it is imported on the driver and fails on executors.
-Standard library only.
+Beside each source is what this Python compiles of it, `x.pyc` beside `x.py`, where zipimport looks first:
+else each process of a job compiles what it imports. Another Python takes the sources. Standard library only.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import marshal
 import os
 import stat
+import subprocess
+import sys
 import tempfile
 import uuid
 import zipfile
@@ -25,6 +29,17 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 _FILE_MODE = (stat.S_IFREG | 0o644) << 16
 _DIR_MODE = (stat.S_IFDIR | 0o755) << 16
 _MSDOS_DIR = 0x10
+#: a process of its own, as the bytes of compiled code depend on what its process has imported before. The
+#: header says that a module does not look whether its source is newer (PEP 552)
+_COMPILE = """
+import importlib.util, marshal, sys
+head = importlib.util.MAGIC_NUMBER + (1).to_bytes(4, "little")
+found = {}
+for name, text in marshal.load(sys.stdin.buffer).items():
+    code = compile(text, name, "exec", dont_inherit=True, optimize=0)
+    found[name + "c"] = head + importlib.util.source_hash(text) + marshal.dumps(code)
+marshal.dump(found, sys.stdout.buffer)
+"""
 
 
 def package_folder() -> Path:
@@ -59,7 +74,7 @@ def bundle_zip(folder: str | os.PathLike[str] | None = None) -> Path:
     if not path.exists():
         partial = target / f".{path.name}.{uuid.uuid4().hex[:12]}"
         try:
-            _write(partial, files)
+            _write(partial, dict(sorted({**files, **_compiled(files)}.items())))
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
@@ -67,7 +82,9 @@ def bundle_zip(folder: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _files(package: Path) -> dict[str, bytes]:
-    """Names inside the zip -> contents, sorted: sources, schemas, the version; nothing compiled or hidden."""
+    """Names inside the zip -> contents, sorted: sources, schemas, the version; nothing hidden, nor what was
+    compiled before.
+    """
     found: dict[str, bytes] = {}
     with contextlib.suppress(metadata.PackageNotFoundError):
         text = f"Metadata-Version: 2.1\nName: airflow-hoodie\nVersion: {metadata.version('airflow-hoodie')}\n"
@@ -82,8 +99,29 @@ def _files(package: Path) -> dict[str, bytes]:
     return dict(sorted(found.items()))
 
 
+def _compiled(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Names and contents of the compiled modules. Raises ConfigError where this Python cannot start."""
+    sources = {name: data for name, data in files.items() if name.endswith(".py")}
+    command = [sys.executable, "-S", "-s", "-c", _COMPILE]
+    environ = {"PYTHONHASHSEED": "0", "PATH": os.environ.get("PATH", os.defpath)}
+    if "LD_LIBRARY_PATH" in os.environ:
+        environ["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+    try:
+        done = subprocess.run(
+            command, input=marshal.dumps(sources), env=environ, cwd="/", capture_output=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", b"").decode(errors="replace").strip() or str(error)
+        raise ConfigError(
+            f"{sys.executable} does not compile the bundle: {said}; start hoodie with a Python that does",
+            path=str(sys.executable),
+        ) from error
+    found: dict[str, bytes] = marshal.loads(done.stdout)
+    return found
+
+
 def _digest(files: dict[str, bytes]) -> str:
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(sys.version.encode())
     for name, data in files.items():
         digest.update(f"{name}\0{len(data)}\0".encode())
         digest.update(data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -39,20 +40,48 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_holds_sources_and_schemas_and_nothing_compiled(package: Path, tmp_path: Path) -> None:
+def test_holds_sources_what_they_compile_to_and_schemas(package: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(bundle.bundle_zip(tmp_path / "out")) as archive:
         names = archive.namelist()
     assert [name for name in names if not name.endswith("/")] == [
         "airflow_hoodie.dist-info/METADATA",
         "hoodie/__init__.py",
+        "hoodie/__init__.pyc",
         "hoodie/codec/__init__.py",
+        "hoodie/codec/__init__.pyc",
         "hoodie/codec/schemas/commit.avsc",
         "hoodie/errors.py",
+        "hoodie/errors.pyc",
         "hoodie/jobs/__init__.py",
+        "hoodie/jobs/__init__.pyc",
         "hoodie/jobs/_main.py",
+        "hoodie/jobs/_main.pyc",
         "hoodie/jobs/run.py",
+        "hoodie/jobs/run.pyc",
     ]
     assert "hoodie/codec/schemas/" in names
+
+
+def test_another_python_takes_the_sources(package: Path, tmp_path: Path) -> None:
+    """One whose compiled modules begin with other bytes: those of the zip would fail if they were taken."""
+    path = bundle.bundle_zip(tmp_path / "out")
+    other = tmp_path / "other.zip"
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(other, "w") as changed:
+        for name in archive.namelist():
+            data = archive.read(name)
+            changed.writestr(name, b"\0\0\r\n" + b"x" * 40 if name.endswith(".pyc") else data)
+    code = "import sys; sys.path.insert(0, sys.argv[1]); import hoodie.errors as m; print(m.X, m.__file__)"
+    for used, suffix in ((path, "pyc"), (other, "py")):
+        command = [sys.executable, "-I", "-S", "-c", code, str(used)]
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert run.stdout == f"1 {used}/hoodie/errors.{suffix}\n"
+
+
+def test_a_module_is_taken_whatever_its_times_are(package: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(bundle.bundle_zip(tmp_path / "out")) as archive:
+        data = archive.read("hoodie/errors.pyc")
+    assert data[:4] == importlib.util.MAGIC_NUMBER
+    assert int.from_bytes(data[4:8], "little") == 1  # by hash, unchecked
 
 
 def test_bytes_follow_content_only(package: Path, tmp_path: Path) -> None:
