@@ -89,6 +89,8 @@ def parser() -> Parser:
     _add_serve(_add(commands, "serve", text, _at("serve:serve"), common))
     text = "blocks of one log file of a merge-on-read table"
     _add_log(_add(commands, "log", text, _at("log:log"), common))
+    text = "what spark-submit sends to a cluster: this package, and the packages that it needs"
+    _add_bundle(_add(commands, "bundle", text, _at("bundle:bundle"), common))
     listing = _add(commands, "config", "every setting: name, default, meaning", show.config, common)
     listing.add_argument("name", nargs="?", default="", help="only settings with this in their name")
     return top
@@ -164,6 +166,21 @@ def _add_serve(command: argparse.ArgumentParser) -> None:
         help="a name that browsers know this machine by; repeatable",
     )
     add("--airflow", metavar="URL", help="where Airflow's UI is, so that task runs become links")
+
+
+def _add_bundle(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("folder", nargs="?", default=".", metavar="FOLDER", help="where the files go (default: this one)")
+    add("--with-dependencies", action="store_true", help="an archive for --archives, too: pyarrow and others")
+    add("--python", metavar="X.Y", help="the cluster's (default: this one's)")
+    add(
+        "--platform",
+        metavar="TAG",
+        help="of the wheels, such as manylinux2014_x86_64 (default: this machine's)",
+    )
+    text = "packages of an extra, such as s3; repeatable (spark's are there, without Spark itself)"
+    add("--extra", action="append", default=[], metavar="NAME", help=text)
+    add("--constraint", metavar="FILE", help="versions of packages, as of pip install --constraint")
 
 
 def _add_read(command: argparse.ArgumentParser) -> None:
