@@ -135,16 +135,26 @@ class Api:
 
 @contextlib.contextmanager
 def standalone(home: Path) -> Iterator[Api]:
-    """`airflow standalone` in a process group of its own, ended as a whole."""
-    port = free_port()
-    base = f"http://127.0.0.1:{port}"
+    """`airflow standalone` with the example DAGs, once it answers."""
+    base = f"http://127.0.0.1:{free_port()}"
     dags = home / "dags"
     shutil.copytree(demo.EXAMPLES, dags, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
     (dags / "waiting.py").write_text(WAITING % str(home / "table"))
-    with (home / "standalone.log").open("wb") as log:
+    with airflow_process("standalone", home, base) as process:
+        passwords = home / "airflow" / "simple_auth_manager_passwords.json.generated"
+        until("the API server", lambda: process.poll() is not None or (healthy(base) and passwords.exists()))
+        if process.poll() is not None:
+            raise CheckFailed(f"airflow standalone ended with exit code {process.returncode}")
+        yield Api(base, json.loads(passwords.read_text())["admin"])
+
+
+@contextlib.contextmanager
+def airflow_process(command: str, home: Path, base: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`airflow <command>` in a process group of its own, ended as a whole; `<command>.log` has its output."""
+    with (home / f"{command}.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "airflow", "standalone"],
-            env=airflow_environment(home, dags, base, port),
+            [sys.executable, "-m", "airflow", command],
+            env=airflow_environment(home, base),
             cwd=home,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -152,24 +162,20 @@ def standalone(home: Path) -> Iterator[Api]:
             start_new_session=True,
         )
     try:
-        passwords = home / "airflow" / "simple_auth_manager_passwords.json.generated"
-        until("the API server", lambda: process.poll() is not None or (healthy(base) and passwords.exists()))
-        if process.poll() is not None:
-            raise CheckFailed(f"airflow standalone ended with exit code {process.returncode}")
-        yield Api(base, json.loads(passwords.read_text())["admin"])
+        yield process
     finally:
         end(process)
 
 
-def airflow_environment(home: Path, dags: Path, base: str, port: int) -> dict[str, str]:
+def airflow_environment(home: Path, base: str) -> dict[str, str]:
     """Of the demo, and: its own port, few processes, lineage to a file, the page's list of tables."""
-    found = demo.airflow_environment(home, DAYS, dags)
+    found = demo.airflow_environment(home, DAYS, home / "dags")
     lineage = {"type": "file", "log_file_path": str(home / "lineage.jsonl"), "append": True}
     warehouse = {"conn_type": "hoodie", "extra": {"warehouse": str(home)}}
     return {
         **found,
         "PATH": os.pathsep.join([str(environment.interpreter(environment.MAIN).parent), os.environ["PATH"]]),
-        "AIRFLOW__API__PORT": str(port),
+        "AIRFLOW__API__PORT": base.rpartition(":")[2],
         "AIRFLOW__API__BASE_URL": base,
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{base}/execution/",

@@ -12,13 +12,11 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from scripts.standalone import Api, airflow_environment, check, end, finished, told, until
+from scripts.standalone import Api, airflow_process, check, finished, told, until
 
 DAG = """
 from datetime import datetime, timedelta, timezone
@@ -76,7 +74,7 @@ def _story(airflow: Api, home: Path) -> dict[str, Any]:
     finally:
         beat.stop()
     until("the commit of the job", lambda: len(hoodie.instants(path)) == 2)
-    with _triggerer(home, airflow):
+    with airflow_process("triggerer", home, airflow.base):
         finished(airflow, "detached", 1)
     result = airflow.xcom("detached", _RUN, "write")
     check("commits", [item["state"] for item in hoodie.instants(path)], ["completed"] * 2)
@@ -109,25 +107,6 @@ def _kill(home: Path) -> int:
                 found += 1
     check("a triggerer was killed", found > 0, True)
     return found
-
-
-@contextlib.contextmanager
-def _triggerer(home: Path, airflow: Api) -> Iterator[None]:
-    environ = airflow_environment(home, home / "dags", airflow.base, int(airflow.base.rpartition(":")[2]))
-    with (home / "triggerer.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "airflow", "triggerer"],
-            env=environ,
-            cwd=home,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        yield
-    finally:
-        end(process)
 
 
 if __name__ == "__main__":

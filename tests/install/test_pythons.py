@@ -1,4 +1,4 @@
-"""Wheel and sdist with every extra work in clean environments, on the oldest Python and a new one.
+"""Wheel and sdist with every extra work in clean environments, on the oldest Python and newer ones.
 
 docs/compatibility.md has the table. A Python that is not on this machine is left out.
 """
@@ -6,7 +6,6 @@ docs/compatibility.md has the table. A Python that is not on this machine is lef
 from __future__ import annotations
 
 import ast
-import os
 import re
 import shutil
 import subprocess
@@ -18,10 +17,10 @@ import pytest
 import tomllib
 
 from scripts.environment import ROOT
-from scripts.fresh_machine import kept
 from scripts.setup import find_uv
 from tests.conftest import require
 from tests.house.test_walls import GLUE, HOODIE
+from tests.support.clean_environment import CleanEnvironment
 from tests.support.parsed import parsed
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -55,40 +54,19 @@ def interpreter(version: str) -> Path | None:
     return None
 
 
-class Machine:
-    """A clean environment of a Python, whose commands come first on PATH, in an empty folder."""
+class Machine(CleanEnvironment):
+    """Made by uv, in an empty folder."""
 
     def __init__(self, folder: Path, python: Path, uv: Path) -> None:
-        self.folder, self.uv, self.env = folder, uv, folder / "env"
-        names = ("HOME", "JAVA_HOME")
-        self.environ = {
-            **kept(),
-            **{name: os.environ[name] for name in names if name in os.environ},
-            "PATH": f"{self.env / 'bin'}:{os.environ['PATH']}",
-            "AIRFLOW_HOME": str(folder / "airflow"),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-        }
-        (folder / "orders.csv").write_text("id,amount\n1,2.5\n2,3.5\n")
+        super().__init__(folder, folder, LIMIT_S, SPARK_LOCAL_IP="127.0.0.1")
+        self._uv = uv
         self.run(uv, "venv", "--quiet", "--python", python, self.env)
 
     def install(self, package: Path, extras: set[str], constraints: Path) -> None:
         wanted = f"{package}[{','.join(sorted(extras))}]"
         where = ("--python", self.env / "bin" / "python", "--constraint", constraints)
         build = ("--build-constraints", ROOT / "requirements" / "build.lock")
-        self.run(self.uv, "pip", "install", "--quiet", *where, *build, wanted)
-
-    def run(self, *command: str | Path) -> str:
-        done = subprocess.run(
-            command,
-            cwd=self.folder,
-            env=self.environ,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=LIMIT_S,
-        )
-        assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-        return done.stdout
+        self.run(self._uv, "pip", "install", "--quiet", *where, *build, wanted)
 
 
 def test_the_package_has_what_its_oldest_python_has() -> None:
@@ -130,7 +108,7 @@ def test_the_table_has_each_python() -> None:
 @pytest.mark.full
 @pytest.mark.slow
 @pytest.mark.spark
-@pytest.mark.parametrize("package", ["3.10-sdist", "3.13-wheel"])
+@pytest.mark.parametrize("package", ["3.10-sdist", "3.12-wheel", "3.13-wheel", "3.14-wheel"])
 def test_every_extra_on(package: str, tmp_path: Path) -> None:
     python, _, kind = package.partition("-")
     found, uv = interpreter(python), find_uv()
