@@ -49,6 +49,6 @@ lock:
 	@scripts/lock $(ARGS)
 
 clean:
-	rm -rf .venv .venv-hudi .venv-airflow-* .venv-docs .venv-release .venv-mutants .uv .cache .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
+	rm -rf .venv .venv-hudi .venv-airflow-* .venv-dataproc .venv-docs .venv-release .venv-mutants .uv .cache .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache \
 	    build dist spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

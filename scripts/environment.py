@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAIN = ROOT / ".venv"
 HUDI = ROOT / ".venv-hudi"
 MUTANTS = ROOT / ".venv-mutants"
+DATAPROC = ROOT / ".venv-dataproc"
 DOCS = ROOT / ".venv-docs"
 RELEASE = ROOT / ".venv-release"
 #: older Airflows that the provider works on

@@ -1,10 +1,12 @@
 """Makes the development environments, each exactly as its lock file says. Standard library only.
 
-    scripts/setup [main] [hudi] [airflows] [jars] [browser] [debootstrap] [docs] [release] [mutants] [--pip]
+    scripts/setup [main] [hudi] [airflows] [dataproc] [jars] [browser] [debootstrap] [docs] [release]
+                  [mutants] [--pip]
 
 main     .venv: Airflow, Spark 4, the project (editable), other readers, tools; a Java where Spark finds none
 hudi     .venv-hudi: Spark 3.5 and Delta, beside which Apache Hudi's bundles run, on a Python that suits them
 airflows  .venv-airflow-3.1 and .venv-airflow-3.2: older Airflows, the project (editable), what its tests need
+dataproc  .venv-dataproc: Airflow with Google's provider, which does not fit into .venv
 jars     Apache Hudi's and Delta's jars into the local Maven repository, where `mvn` is there
 browser  Chromium from Debian's packages, where there is none and this user may install it
 debootstrap  the same for what makes the bare machines of scripts/fresh_machine
@@ -38,6 +40,7 @@ import tomllib
 
 from scripts.environment import (
     AIRFLOWS,
+    DATAPROC,
     DOCS,
     HUDI,
     JAVA,
@@ -62,7 +65,14 @@ OLDER_AIRFLOW_PYTHONS = ("3.13", "3.12", "3.11")
 REQUIREMENTS = ROOT / "requirements"
 STAMP = ".made-from"
 #: where the project is installed, editable
-PROJECT_IN = (MAIN, *AIRFLOWS.values())
+PROJECT_IN = (MAIN, DATAPROC, *AIRFLOWS.values())
+#: parts that are a venv of their own lock: it, and what it has to import
+OTHERS: dict[str, tuple[Path, tuple[str, ...]]] = {
+    "dataproc": (DATAPROC, ("airflow_hoodie", "google.cloud.dataproc_v1")),
+    "docs": (DOCS, ("mkdocs", "mkdocstrings", "material")),
+    "release": (RELEASE, ("build", "twine", "hatch_vcs")),
+    "mutants": (MUTANTS, ("cosmic_ray", "coverage")),
+}
 LISTED_PACKAGE = (" + ", " - ", " ~ ")  # uv ends with a list of all that it changed
 UNWANTED_JAVA_ARGUMENT = "--add-modules=jdk.incubator.vector"
 MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
@@ -442,12 +452,8 @@ def install_debootstrap() -> None:
 
 def set_up(parts: Sequence[str], *, pip: bool) -> None:
     if "main" in parts:
-        make_environment(
-            MAIN,
-            REQUIREMENTS / "dev.lock",
-            pip=pip,
-            checks=("hoodie", "airflow_hoodie", "pyspark.sql.session"),
-        )
+        checks = ("hoodie", "airflow_hoodie", "pyspark.sql.session")
+        make_environment(MAIN, REQUIREMENTS / "dev.lock", pip=pip, checks=checks)
         make_java()
     if "hudi" in parts:
         checks = ("hoodie", "pyspark.sql.session", "delta")
@@ -456,25 +462,17 @@ def set_up(parts: Sequence[str], *, pip: bool) -> None:
         checks = ("airflow.sdk", "airflow_hoodie", "pyspark.sql.session")
         for version, venv in AIRFLOWS.items():
             make_optional(venv, OLDER_AIRFLOW_PYTHONS, f"airflow-{version}", pip=pip, checks=checks)
-    if "docs" in parts:
-        make_environment(
-            DOCS, REQUIREMENTS / "docs.lock", pip=pip, checks=("mkdocs", "mkdocstrings", "material")
-        )
-    if "release" in parts:
-        checks = ("build", "twine", "hatch_vcs")
-        make_environment(RELEASE, REQUIREMENTS / "release.lock", pip=pip, checks=checks)
-    if "mutants" in parts:
-        make_environment(MUTANTS, REQUIREMENTS / "mutants.lock", pip=pip, checks=("cosmic_ray", "coverage"))
-    if "jars" in parts:
-        fetch_jars()
-    if "browser" in parts:
-        install_browser()
-    if "debootstrap" in parts:
-        install_debootstrap()
+    for part, (venv, modules) in OTHERS.items():
+        if part in parts:
+            make_environment(venv, REQUIREMENTS / f"{part}.lock", pip=pip, checks=modules)
+    installers = {"jars": fetch_jars, "browser": install_browser, "debootstrap": install_debootstrap}
+    for part, installed in installers.items():
+        if part in parts:
+            installed()
 
 
 def main() -> int:
-    names = ("main", "hudi", "airflows", "jars", "browser", "debootstrap", "docs", "release")
+    names = ("main", "hudi", "airflows", "dataproc", "jars", "browser", "debootstrap", "docs", "release")
     parser = argparse.ArgumentParser(prog="scripts/setup", description=__doc__.splitlines()[0])
     parser.add_argument(
         "parts", nargs="*", metavar="part", help=f"{', '.join(names)}; none named: these; mutants"

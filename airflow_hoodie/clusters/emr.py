@@ -36,6 +36,7 @@ class _Amazon(Platform):
     region_name: str | None = None
 
     PROVIDER: ClassVar[str] = "apache-airflow-providers-amazon"
+    PROVIDER_MODULE: ClassVar[str] = "airflow.providers.amazon"
     EXTRA: ClassVar[str] = "emr"
     #: its class in the provider
     HOOK: ClassVar[str]

@@ -43,6 +43,7 @@ class Livy(Platform):
 
     NAME: ClassVar[str] = "Livy"
     PROVIDER: ClassVar[str] = "apache-airflow-providers-apache-livy"
+    PROVIDER_MODULE: ClassVar[str] = "airflow.providers.apache.livy"
     EXTRA: ClassVar[str] = "livy"
 
     def submit(self, job: Submission) -> str:

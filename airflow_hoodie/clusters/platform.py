@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from airflow.providers.common.compat.sdk import AirflowNotFoundException
@@ -25,12 +26,15 @@ from airflow_hoodie.arguments import is_absolute, is_later, is_template, nearest
 from airflow_hoodie.clusters import ON_PLATFORM, ClusterManager
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.secrets import any_secret
+from hoodie.bundle import bundle_zip
 
 #: name -> module and class
 PLATFORMS = {
     "livy": "airflow_hoodie.clusters.livy:Livy",
     "emr": "airflow_hoodie.clusters.emr:Emr",
     "emr-serverless": "airflow_hoodie.clusters.emr:EmrServerless",
+    "databricks": "airflow_hoodie.clusters.databricks:Databricks",
+    "dataproc": "airflow_hoodie.clusters.dataproc:Dataproc",
 }
 #: entry points by which other packages add platforms
 GROUP = "airflow_hoodie.platforms"
@@ -43,7 +47,7 @@ class Submission:
     """A job as a platform gets it. All addresses are ones that the platform reads.
 
     `tag`: by which `find` finds the job, up to 64 letters, digits and dashes. `name`: for people. `script`:
-    the Python file that runs with `arguments`. `package`: the zip of this package, as of `--py-files`.
+    the Python file that runs with `arguments`. `package`: what the platform's `bundled` made of this package.
     `conf`: settings of Spark, without secrets.
     """
 
@@ -83,13 +87,22 @@ class Platform(ClusterManager):
 
     uploads: str
 
-    #: package of Airflow's provider, and the extra of this package that brings it
+    #: package of Airflow's provider, its module, and the extra of this package that brings it
     PROVIDER: ClassVar[str] = ""
+    PROVIDER_MODULE: ClassVar[str] = ""
     EXTRA: ClassVar[str] = ""
 
     def submit(self, job: Submission) -> str:
         """Start the job; the platform's id of it."""
         raise NotImplementedError
+
+    def bundled(self) -> Path:
+        """A file of this package as the platform's machines take it: a zip, as of `--py-files`."""
+        return bundle_zip()
+
+    def uploads_address(self) -> str:
+        """By which the platform reads `uploads`."""
+        return f"file://{self.uploads}" if self.uploads.startswith("/") else self.uploads
 
     def place(self) -> dict[str, str]:
         return {ON_PLATFORM: name_of(type(self)), "options": json.dumps(dataclasses.asdict(self))}

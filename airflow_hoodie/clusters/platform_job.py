@@ -19,7 +19,7 @@ from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieException,
 from airflow_hoodie.publication import Publication
 from airflow_hoodie.secrets import any_secret
 from airflow_hoodie.triggers.application import EVENT_FIELDS
-from hoodie.bundle import bundle_zip, job_script
+from hoodie.bundle import job_script
 from hoodie.errors import HoodieError
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.storage.settings import options_of
@@ -57,21 +57,22 @@ class Uploads:
     Methods raise the exceptions of airflow_hoodie.exceptions.
     """
 
-    def __init__(self, folder: str, options: Mapping[str, Any]) -> None:
-        self._shown = f"file://{folder}" if folder.startswith("/") else folder
+    def __init__(self, platform: Platform, options: Mapping[str, Any]) -> None:
+        self._shown = platform.uploads_address()
         self._options = options_of(options)
-        self._folder = folder
+        self._folder = platform.uploads
+        self._bundled = platform.bundled
 
     def package(self) -> tuple[str, str]:
-        """Addresses of the job script and of this package's zip, which are written where they are not yet."""
-        zipped = bundle_zip()
-        script = f"{zipped.stem}.py"
+        """Addresses of the job script and of this package, which are written where they are not yet."""
+        bundled = self._bundled()
+        script = f"{bundled.stem}.py"
         with self._opened() as (storage, folder):
-            for name, source in ((script, job_script()), (zipped.name, zipped)):
+            for name, source in ((script, job_script()), (bundled.name, bundled)):
                 data, found = source.read_bytes(), storage.info(f"{folder}/{name}")
                 if found is None or found.size != len(data):  # its name tells its content, if it is whole
                     storage.write(f"{folder}/{name}", data)
-        return f"{self._shown}/{script}", f"{self._shown}/{zipped.name}"
+        return f"{self._shown}/{script}", f"{self._shown}/{bundled.name}"
 
     def request(self, tag: str) -> str:
         """What the job's `--request` is."""
@@ -108,7 +109,7 @@ class PlatformJob(ClusterJob):
     def __init__(self, operator: Any, publication: Publication) -> None:
         self._platform: Platform = platform_of(operator.engine, operator.engine_options)
         super().__init__(operator, self._platform, publication)
-        self._uploads = Uploads(self._platform.uploads, operator.settings())
+        self._uploads = Uploads(self._platform, operator.settings())
 
     def _starter(self, note: Any) -> Callable[[], str | None]:
         operator: Any = self._operator

@@ -1,14 +1,16 @@
-"""The `hoodie` package as one zip for `spark-submit --py-files`, and the job script that it runs.
+"""The `hoodie` package as a zip for `spark-submit --py-files`, or as a wheel, and the script that it runs.
 
-The zip is deterministic: sorted entries, fixed times and modes, no compression (whose bytes depend on the
-zlib at hand). Its name carries a hash of its content, so that a name never stands for two contents and a
-cached file can be reused. A wheel would not do: it is imported on the driver and fails on executors.
-Beside each source is what this Python compiles of it, `x.pyc` beside `x.py`, where zipimport looks first:
-else each process of a job compiles what it imports. Another Python takes the sources. Standard library only.
+Both are deterministic: sorted entries, fixed times and modes, no compression (whose bytes depend on the
+zlib at hand). Their names carry a hash of their content, so that a name never stands for two contents and a
+cached file can be reused. For `--py-files` a wheel would not do: it is imported on the driver and fails on
+executors. It is for platforms that install it on all machines. In the zip, beside each source is what this
+Python compiles of it, `x.pyc` beside `x.py`, where zipimport looks first: else each process of a job compiles
+what it imports. Another Python takes the sources. Standard library only.
 """
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import marshal
@@ -19,12 +21,15 @@ import sys
 import tempfile
 import uuid
 import zipfile
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 from hoodie.errors import ConfigError
 
 _PACKAGE = "hoodie"
+_DISTRIBUTION = "airflow_hoodie"
+_WHEEL = b"Wheel-Version: 1.0\nGenerator: hoodie\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 _TIME = (1980, 1, 1, 0, 0, 0)
 _FILE_MODE = (stat.S_IFREG | 0o644) << 16
 _DIR_MODE = (stat.S_IFDIR | 0o755) << 16
@@ -67,28 +72,71 @@ def bundle_zip(folder: str | os.PathLike[str] | None = None) -> Path:
     `folder` is by default a private folder below the system's temporary one. Any number of processes may
     call this at once: each writes a file of its own and renames it.
     """
+    files = {**_named(_version()), **_files(package_folder())}
+    name = f"{_PACKAGE}-{_digest(files, sys.version)}.zip"
+    return _written(name, lambda: dict(sorted({**files, **_compiled(files)}.items())), folder)
+
+
+def bundle_wheel(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Path of the wheel, written as `bundle_zip` does. It asks for no packages: what jobs need besides is
+    installed beside it.
+
+    Its version is this package's with the hash as (part of) the local version, so that an installer takes no
+    two contents for one. Format: the binary distribution format of Python's packaging specifications.
+    """
     files = _files(package_folder())
+    version = _version() or "0"
+    version += f"{'.' if '+' in version else '+'}h{_digest({**_named(version), **files})}"
+    inside = f"{_DISTRIBUTION}-{version}.dist-info"
+    files |= {
+        f"{inside}/METADATA": _metadata(version),
+        f"{inside}/WHEEL": _WHEEL,
+    }
+    lines = [f"{name},sha256={_record_digest(data)},{len(data)}" for name, data in sorted(files.items())]
+    record = f"{inside}/RECORD"
+    files[record] = "\n".join([*lines, f"{record},,", ""]).encode()
+    return _written(f"{_DISTRIBUTION}-{version}-py3-none-any.whl", lambda: files, folder)
+
+
+def _written(
+    name: str, files: Callable[[], dict[str, bytes]], folder: str | os.PathLike[str] | None
+) -> Path:
     target = Path(folder) if folder is not None else _cache_folder()
     target.mkdir(parents=True, exist_ok=True)
-    path = target / f"{_PACKAGE}-{_digest(files)}.zip"
+    path = target / name
     if not path.exists():
         partial = target / f".{path.name}.{uuid.uuid4().hex[:12]}"
         try:
-            _write(partial, dict(sorted({**files, **_compiled(files)}.items())))
+            _write(partial, files())
             os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
     return path
 
 
-def _files(package: Path) -> dict[str, bytes]:
-    """Names inside the zip -> contents, sorted: sources, schemas, the version; nothing hidden, nor what was
-    compiled before.
-    """
-    found: dict[str, bytes] = {}
+def _version() -> str:
+    """Of this package; "" where it is not installed."""
     with contextlib.suppress(metadata.PackageNotFoundError):
-        text = f"Metadata-Version: 2.1\nName: airflow-hoodie\nVersion: {metadata.version('airflow-hoodie')}\n"
-        found["airflow_hoodie.dist-info/METADATA"] = text.encode()
+        return metadata.version("airflow-hoodie")
+    return ""
+
+
+def _metadata(version: str) -> bytes:
+    return f"Metadata-Version: 2.1\nName: airflow-hoodie\nVersion: {version}\n".encode()
+
+
+def _named(version: str) -> dict[str, bytes]:
+    """What tells the version from inside the zip, by name."""
+    return {f"{_DISTRIBUTION}.dist-info/METADATA": _metadata(version)} if version else {}
+
+
+def _record_digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+
+
+def _files(package: Path) -> dict[str, bytes]:
+    """Names inside the zip -> contents, sorted: sources and schemas; nothing compiled or hidden."""
+    found: dict[str, bytes] = {}
     for path in package.rglob("*"):
         inside = path.relative_to(package.parent)
         skip = path.suffix in (".pyc", ".pyo") or any(
@@ -120,8 +168,8 @@ def _compiled(files: dict[str, bytes]) -> dict[str, bytes]:
     return found
 
 
-def _digest(files: dict[str, bytes]) -> str:
-    digest = hashlib.sha256(sys.version.encode())
+def _digest(files: dict[str, bytes], compiler: str = "") -> str:
+    digest = hashlib.sha256(compiler.encode())
     for name, data in files.items():
         digest.update(f"{name}\0{len(data)}\0".encode())
         digest.update(data)

@@ -1,4 +1,6 @@
-"""A task in deploy mode cluster without a cluster: its spark-submit is a script that tells a server of it."""
+"""Tasks whose jobs outlive them, without Airflow's scheduler and triggerer; and one in deploy mode cluster
+without a cluster: its spark-submit is a script that tells a server of it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ import pytest
 from airflow.models.trigger import Trigger
 from airflow.providers.common.compat.sdk import TaskDeferred
 
+import hoodie
 from airflow_hoodie import HoodieTable
 from airflow_hoodie.operators.write import UpsertOperator
 from airflow_hoodie.triggers.application import ApplicationTrigger
@@ -24,6 +27,8 @@ from .timelines import WrittenTimeline
 
 TOKEN = "dag/write/-1/run=manual__1"
 _SECONDS = 20
+#: that a real job takes at most
+OF_JOBS = 400
 _SUBMIT = """\
 #!{python}
 import json, os, signal, sys, urllib.request
@@ -143,16 +148,66 @@ class DetachedTask:
         return self.timeline.commit(extra={TOKEN_KEY: TOKEN, FINGERPRINT_KEY: "of-the-cluster"})
 
 
-def run(trigger: Any, seconds: float = _SECONDS) -> Any:
-    """Payload of the event of the trigger as the triggerer makes it from Airflow's database."""
+@dataclass
+class Tries:
+    """A task whose tries share Airflow's state. Its operators run a real job."""
+
+    table: HoodieTable
+    store: Store = field(default_factory=Store)
+    pushed: list[tuple[str, Any]] = field(default_factory=list)
+
+    def operator(self, **arguments: Any) -> Any:
+        raise NotImplementedError
+
+    @property
+    def context(self) -> Any:
+        return context_of(self.store, self.pushed)
+
+    def deferred(self, **arguments: Any) -> Any:
+        """A try; its trigger."""
+        with pytest.raises(TaskDeferred) as caught:
+            self.operator(**arguments).execute(self.context)
+        assert caught.value.method_name == "execute_complete"
+        return caught.value.trigger
+
+    def resumed(self, trigger: Any, **arguments: Any) -> dict[str, Any]:
+        """The trigger's event, and the task's end in another process."""
+        event = run(trigger, OF_JOBS)
+        found: dict[str, Any] = self.operator(**arguments).execute_complete(self.context, event)
+        return found
+
+    def done(self, **arguments: Any) -> dict[str, Any]:
+        return self.resumed(self.deferred(**arguments), **arguments)
+
+    def commits(self) -> int:
+        found = hoodie.instants(self.table.path)
+        return sum((item["action"], item["state"]) == ("commit", "completed") for item in found)
+
+    def rows(self) -> dict[str, int]:
+        found = hoodie.read_table(self.table.path, columns=["id", "n"]).to_pylist()
+        return {row["id"]: row["n"] for row in found}
+
+
+def revived(trigger: Any) -> ApplicationTrigger:
+    """The trigger as another process makes it from Airflow's database."""
     classpath, kwargs = trigger.serialize()
     assert classpath == "airflow_hoodie.triggers.application.ApplicationTrigger"
     again = ApplicationTrigger(**Trigger._decrypt_kwargs(Trigger(classpath, kwargs).encrypted_kwargs))
     again.timeout_after = trigger.timeout_after
+    return again
+
+
+def run(trigger: Any, seconds: float = _SECONDS) -> Any:
+    """Payload of the event of the trigger, in the triggerer."""
 
     async def first() -> Any:
-        async for event in again.run():
+        async for event in revived(trigger).run():
             return event.payload
         raise AssertionError("the trigger ended without an event")
 
     return asyncio.run(asyncio.wait_for(first(), seconds))
+
+
+def killed(trigger: Any) -> None:
+    """A person ends the task while it waits."""
+    asyncio.run(asyncio.wait_for(revived(trigger).on_kill(), OF_JOBS))

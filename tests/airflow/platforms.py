@@ -4,130 +4,29 @@ a process of this machine, by the files that the job was submitted with.
 
 from __future__ import annotations
 
-import asyncio
-import atexit
 import base64
 import contextlib
-import functools
 import json
 import os
 import re
-import shutil
 import subprocess
-import sys
-import tempfile
 import textwrap
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
-from airflow.models.trigger import Trigger
-from airflow.sdk.exceptions import TaskDeferred
 
-import hoodie
-from airflow_hoodie import HoodieTable
+from airflow_hoodie.clusters.platform import find_platform
 from airflow_hoodie.operators.write import UpsertOperator
-from airflow_hoodie.triggers.application import ApplicationTrigger
-from hoodie.storage import normalize, storage_for
 from tests.support.http_server import Server, serving
 
-from .detached import Answering, Store, context_of
-
-SECONDS = 400
-#: as Spark starts a Python application; the local engine does Spark's steps
-_DRIVER = """\
-import runpy, sys
-package, script, *arguments = sys.argv[1:]
-sys.path.insert(0, package)
-from hoodie.backend.local import LocalBackend
-from hoodie.backend.spark import SparkBackend
-assert SparkBackend.__module__ and sys.modules["hoodie"].__file__.startswith(package)
-SparkBackend.started = LocalBackend.started
-sys.argv = [script, *arguments]
-runpy.run_path(script, run_name="__main__")
-"""
-
-
-@functools.cache
-def unpacked(package: str) -> str:
-    """A folder with what is in the zip. Python compiles it once for all jobs."""
-    folder = tempfile.mkdtemp(prefix="hoodie-platforms-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    zipfile.ZipFile(package).extractall(folder)
-    return folder
-
-
-def local(address: str, folder: Path) -> str:
-    """The path of an address on this machine; what is on an object store is fetched, as Spark does."""
-    if not address.startswith("s3"):
-        return re.sub("^file:/+", "/", address)
-    path = normalize(address)
-    parent, _, name = path.rpartition("/")
-    (folder / name).write_bytes(storage_for(parent).read(path))
-    return str(folder / name)
-
-
-@dataclass
-class Machines:
-    """What runs jobs. `spark`: by the real spark-submit, in this environment; else the local engine does."""
-
-    folder: Path
-    spark: dict[str, str] | None = None
-    jobs: list[subprocess.Popen[bytes]] = field(default_factory=list)
-
-    def start(
-        self, script: str, arguments: Sequence[str], package: str, conf: Mapping[str, str]
-    ) -> subprocess.Popen[bytes]:
-        """The driver. The package is what the submission named, and no other."""
-        zipped = local(package, self.folder)
-        words = [unpacked(zipped) if self.spark is None else zipped, local(script, self.folder), *arguments]
-        environ = {name: text for name, text in os.environ.items() if not name.startswith("AIRFLOW")}
-        if self.spark is None:
-            command = [sys.executable, "-c", _DRIVER, *words]
-        else:
-            given = [word for name, text in conf.items() for word in ("--conf", f"{name}={text}")]
-            submit = f"{self.spark['SPARK_HOME']}/bin/spark-submit"
-            command = [submit, "--master", "local[1]", *given, "--py-files", *words]
-            environ |= {**self.spark, "PYSPARK_PYTHON": sys.executable}
-        path = self.folder / f"job-{len(self.jobs)}.log"
-        with path.open("wb") as log:
-            job = subprocess.Popen(
-                command, cwd=self.folder, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
-        self.jobs.append(job)
-        return job
-
-    def log(self, job: subprocess.Popen[bytes]) -> list[str]:
-        path = self.folder / f"job-{self.jobs.index(job)}.log"
-        return path.read_text(errors="replace").splitlines()
-
-    def end(self) -> None:
-        for job in self.jobs:
-            kill(job)
-
-
-def kill(job: subprocess.Popen[bytes]) -> None:
-    """The job's processes, at once."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(job.pid, 9)
-    job.wait()
-
-
-class Platform(Protocol):
-    """`engine` and `options`: of an operator. `described`: all that the platform was told of its jobs, and
-    would show. `broken`: is it out of reach?
-    """
-
-    engine: str
-    options: dict[str, Any]
-    machines: Machines
-    described: list[Any]
-    broken: bool
-
+from .databricks_server import databricks
+from .dataproc_server import dataproc
+from .detached import Answering, Tries
+from .machines import Machines, Platform, kill
 
 # --- Livy -------------------------------------------------------------------------------------------------
 
@@ -354,21 +253,26 @@ def emr_serverless(machines: Machines, uploads: str, monkeypatch: pytest.MonkeyP
         yield server
 
 
-MAKERS: dict[str, Any] = {"livy": livy, "emr": emr, "emr-serverless": emr_serverless}
+MAKERS: dict[str, Any] = {
+    "livy": livy,
+    "emr": emr,
+    "emr-serverless": emr_serverless,
+    "databricks": databricks,
+    "dataproc": dataproc,
+}
+#: those whose packages are in this environment: Google's are in one of their own
+HERE = [name for name in MAKERS if find_spec(find_platform(name).PROVIDER_MODULE)]
 
 
 # --- tasks ------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Task:
-    """A daily upsert whose tries share Airflow's state. The table is empty before; each day has a file."""
+@dataclass(kw_only=True)
+class Task(Tries):
+    """A daily upsert. The table is empty before; each day has a file."""
 
     platform: Platform
-    table: HoodieTable
     folder: Path
-    store: Store = field(default_factory=Store)
-    pushed: list[tuple[str, Any]] = field(default_factory=list)
     day: int = 0
     arguments: dict[str, Any] = field(default_factory=dict)
 
@@ -390,56 +294,8 @@ class Task:
         }  # fmt: skip
         return UpsertOperator(**{**defaults, **self.arguments, **arguments})
 
-    @property
-    def context(self) -> Any:
-        return context_of(self.store, self.pushed)
-
-    def deferred(self, **arguments: Any) -> Any:
-        """A try; its trigger."""
-        with pytest.raises(TaskDeferred) as caught:
-            self.operator(**arguments).execute(self.context)
-        assert caught.value.method_name == "execute_complete"
-        return caught.value.trigger
-
-    def resumed(self, trigger: Any, **arguments: Any) -> dict[str, Any]:
-        """The trigger's event, and the task's end in another process."""
-        found: dict[str, Any] = self.operator(**arguments).execute_complete(self.context, event_of(trigger))
-        return found
-
-    def done(self, **arguments: Any) -> dict[str, Any]:
-        return self.resumed(self.deferred(**arguments), **arguments)
-
     def left(self) -> list[str]:
         """Files that jobs left for tasks, and tasks for jobs."""
         aux = Path(self.table.path, ".hoodie/.aux")
         folders = [aux / "airflow-results", aux / "airflow-rows", self.folder / "uploads/requests"]
         return [path.name for folder in folders for path in folder.glob("*")]
-
-    def commits(self) -> int:
-        found = hoodie.instants(self.table.path)
-        return sum((item["action"], item["state"]) == ("commit", "completed") for item in found)
-
-    def rows(self) -> dict[str, int]:
-        found = hoodie.read_table(self.table.path, columns=["id", "n"]).to_pylist()
-        return {row["id"]: row["n"] for row in found}
-
-
-def revived(trigger: Any) -> ApplicationTrigger:
-    """The trigger as another process makes it from Airflow's database."""
-    classpath, kwargs = trigger.serialize()
-    assert classpath == "airflow_hoodie.triggers.application.ApplicationTrigger"
-    return ApplicationTrigger(**Trigger._decrypt_kwargs(Trigger(classpath, kwargs).encrypted_kwargs))
-
-
-def event_of(trigger: Any) -> Any:
-    async def first() -> Any:
-        async for event in revived(trigger).run():
-            return event.payload
-        raise AssertionError("the trigger ended without an event")
-
-    return asyncio.run(asyncio.wait_for(first(), SECONDS))
-
-
-def killed(trigger: Any) -> None:
-    """A person ends the task while it waits."""
-    asyncio.run(asyncio.wait_for(revived(trigger).on_kill(), SECONDS))

@@ -4,7 +4,6 @@ one commit, whatever is killed. They are watched by their table (hoodie.timeline
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -12,14 +11,13 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from airflow.models.trigger import Trigger
 from airflow.providers.common.compat.sdk import TaskDeferred
 
 import hoodie
@@ -33,26 +31,18 @@ from airflow_hoodie.exceptions import (
 )
 from airflow_hoodie.operators.services import CleanOperator
 from airflow_hoodie.operators.write import UpsertOperator
-from airflow_hoodie.triggers.application import ApplicationTrigger
 from hoodie.errors import StorageError
 from hoodie.timeline import running_jobs
 from hoodie.timeline.running_jobs import LifeSign, RunningJob
 
-from .detached import Store, context_of
+from .detached import Tries, killed, run
 from .test_kill import wait_for
 from .test_turns import writer
 
-SECONDS = 90
 
-
-@dataclass
-class Task:
-    """A task whose tries share Airflow's state."""
-
-    table: HoodieTable
+@dataclass(kw_only=True)
+class Task(Tries):
     source: str
-    store: Store = field(default_factory=Store)
-    pushed: list[tuple[str, Any]] = field(default_factory=list)
 
     def operator(self, **arguments: Any) -> Any:
         defaults: dict[str, Any] = {
@@ -60,24 +50,6 @@ class Task:
             "detached": True, "poll_interval": 0.1,
         }  # fmt: skip
         return UpsertOperator(**{**defaults, **arguments})
-
-    @property
-    def context(self) -> Any:
-        return context_of(self.store, self.pushed)
-
-    def deferred(self, **arguments: Any) -> Any:
-        with pytest.raises(TaskDeferred) as caught:
-            self.operator(**arguments).execute(self.context)
-        assert caught.value.method_name == "execute_complete"
-        return caught.value.trigger
-
-    def resumed(self, trigger: Any, **arguments: Any) -> dict[str, Any]:
-        """The trigger's event, and the task's end in another process."""
-        found: dict[str, Any] = self.operator(**arguments).execute_complete(self.context, event_of(trigger))
-        return found
-
-    def done(self, **arguments: Any) -> dict[str, Any]:
-        return self.resumed(self.deferred(**arguments), **arguments)
 
     @property
     def tag(self) -> str:
@@ -100,10 +72,6 @@ class Task:
             for path in Path(self.table.path, ".hoodie/.aux", folder).glob("*")
         ]
 
-    def commits(self) -> int:
-        found = hoodie.instants(self.table.path)
-        return sum((item["action"], item["state"]) == ("commit", "completed") for item in found)
-
     def ids(self) -> list[str]:
         found: list[str] = hoodie.read_table(self.table.path, columns=["id"])["id"].to_pylist()
         return sorted(found)
@@ -115,27 +83,11 @@ def task(tmp_path: Path) -> Iterator[Task]:
     table = HoodieTable(name="orders", path=str(tmp_path / "orders"), record_keys="id")
     hoodie.write_table(pa.table({"id": ["a"], "n": [0]}), table.path, options=table.options_for("upsert"))
     (tmp_path / "in.csv").write_text("id,n\nb,1\n")
-    made = Task(table, str(tmp_path / "in.csv"))
+    made = Task(table=table, source=str(tmp_path / "in.csv"))
     yield made
     if "hoodie_submission" in made.store and (sign := made.sign) is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(sign.pid, signal.SIGKILL)
-
-
-def revived(trigger: Any) -> ApplicationTrigger:
-    """The trigger as another process makes it from Airflow's database."""
-    classpath, kwargs = trigger.serialize()
-    assert classpath == "airflow_hoodie.triggers.application.ApplicationTrigger"
-    return ApplicationTrigger(**Trigger._decrypt_kwargs(Trigger(classpath, kwargs).encrypted_kwargs))
-
-
-def event_of(trigger: Any) -> Any:
-    async def first() -> Any:
-        async for event in revived(trigger).run():
-            return event.payload
-        raise AssertionError("the trigger ended without an event")
-
-    return asyncio.run(asyncio.wait_for(first(), SECONDS))
 
 
 def alive(pid: int) -> bool:
@@ -175,7 +127,7 @@ def test_a_service(task: Task) -> None:
     clean: Any = CleanOperator(task_id="write", table=task.table, detached=True, poll_interval=0.1)
     with pytest.raises(TaskDeferred) as caught:
         clean.execute(task.context)
-    assert clean.execute_complete(task.context, event_of(caught.value.trigger))["status"] == "skipped"
+    assert clean.execute_complete(task.context, run(caught.value.trigger))["status"] == "skipped"
     assert task.left() == []
 
 
@@ -297,7 +249,7 @@ def test_a_try_that_does_not_know_of_the_process_makes_no_second_commit(task: Ta
     with writer(task.table):
         first = task.deferred()
         pid = task.pid
-        other = Task(task.table, task.source)
+        other = Task(table=task.table, source=task.source)
         second = other.deferred()
         assert other.pid != pid
     results = [task.resumed(first), other.resumed(second)]
@@ -325,7 +277,7 @@ def test_killing_the_task_ends_the_process(task: Task) -> None:
     with writer(task.table):
         trigger = task.deferred()
         pid = task.pid
-        asyncio.run(revived(trigger).on_kill())
+        killed(trigger)
         wait_for(lambda: not alive(pid), "the job to end")
         with pytest.raises(HoodieJobKilledError, match=r"was killed; the next write rolls back"):
             task.resumed(trigger)
@@ -337,7 +289,7 @@ def test_a_cleared_task_does_not_keep_its_process_from_its_end(task: Task) -> No
     with writer(task.table):
         trigger = task.deferred()
         pid = task.pid
-        asyncio.run(revived(trigger).on_kill())
+        killed(trigger)
         again = task.deferred()
         assert task.pid != pid
         wait_for(lambda: not alive(pid), "the first job to end")
@@ -349,7 +301,7 @@ def test_a_cleared_task_does_not_keep_its_process_from_its_end(task: Task) -> No
 def test_a_process_may_be_left_running(task: Task) -> None:
     with writer(task.table):
         trigger = task.deferred(cancel_on_kill=False)
-        asyncio.run(revived(trigger).on_kill())
+        killed(trigger)
         again = task.deferred(cancel_on_kill=False)
     assert task.resumed(again)["status"] == "committed"
     assert task.commits() == 2

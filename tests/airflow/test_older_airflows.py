@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from scripts.environment import AIRFLOWS, ROOT, interpreter, spark_environment
-from tests.conftest import require
+from scripts.environment import AIRFLOWS, ROOT
+from tests.airflow.other_venvs import check_tests_in, printed_in
 
 #: what holds on every Airflow, by a row of the table in docs/airflow.md; tests of what only the newest one
 #: has are elsewhere
@@ -63,23 +61,6 @@ for example in ("backfill", "table_version", "commit_triggered"):
 REFUSAL = "AirflowOptionalProviderFeatureException"
 
 
-def older(version: str, *arguments: str, home: Path) -> str:
-    """What this Airflow's Python prints."""
-    venv = AIRFLOWS[version]
-    require(interpreter(venv).exists(), f"no {venv.name}: scripts/setup airflows makes it")
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "AIRFLOW"))}
-    done = subprocess.run(
-        [str(interpreter(venv)), *arguments],
-        cwd=ROOT,
-        env={**own, **spark_environment(venv), "AIRFLOW_HOME": str(home)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-    return done.stdout
-
-
 def test_the_page_of_versions_has_each_case() -> None:
     page = (ROOT / "docs" / "airflow.md").read_text()
     for cell, tests in CELLS.items():
@@ -93,7 +74,7 @@ def test_the_page_of_versions_has_each_case() -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("version", AIRFLOWS)
 def test_what_an_older_airflow_lacks_is_refused_by_name(version: str, tmp_path: Path) -> None:
-    lines = older(version, "-c", LACKING, home=tmp_path).splitlines()
+    lines = printed_in(AIRFLOWS[version], "airflows", "-c", LACKING, home=tmp_path).splitlines()
     found = {
         name: (kind, text) for _, name, kind, text in (line.split("|") for line in lines if "lacks|" in line)
     }
@@ -111,11 +92,6 @@ def test_what_an_older_airflow_lacks_is_refused_by_name(version: str, tmp_path: 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("version", AIRFLOWS)
 def test_on_an_older_airflow(version: str, cell: str, tmp_path: Path) -> None:
-    # warnings of Airflow's own providers are no errors
-    options = ("-q", "-m", "full or not full", "-p", "no:cacheprovider", "-W", "default")
-    folder = f"--basetemp={tmp_path / 'tests'}"
     chosen = [test.partition("::") for test in CELLS[cell]]
     tests = [f"tests/airflow/{file}.py{colons}{name}" for file, colons, name in chosen]
-    found = older(version, "-m", "pytest", *options, folder, *tests, home=tmp_path)
-    assert " passed" in found
-    assert " skipped" not in found.splitlines()[-1]
+    check_tests_in(AIRFLOWS[version], "airflows", tests, tmp_path)

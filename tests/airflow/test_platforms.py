@@ -29,7 +29,9 @@ from airflow_hoodie.exceptions import (
 from airflow_hoodie.operators.services import CleanOperator
 from airflow_hoodie.operators.write import UpsertOperator
 from hoodie.storage import storage_for
-from tests.airflow.platforms import MAKERS, Machines, Task, event_of, kill, killed
+from tests.airflow.detached import OF_JOBS, killed, run
+from tests.airflow.machines import Machines, kill
+from tests.airflow.platforms import HERE, MAKERS, Task
 from tests.airflow.test_kill import wait_for
 from tests.airflow.test_turns import tickets, writer
 from tests.support.s3_store import served
@@ -42,12 +44,13 @@ def made(name: str, folder: Path, stack: ExitStack, monkeypatch: pytest.MonkeyPa
     machines = Machines(folder)
     stack.callback(machines.end)
     platform = stack.enter_context(MAKERS[name](machines, str(folder / "uploads"), monkeypatch))
-    return Task(platform, HoodieTable(name="orders", path=str(folder / "orders"), record_keys="id"), folder)
+    table = HoodieTable(name="orders", path=str(folder / "orders"), record_keys="id")
+    return Task(platform=platform, table=table, folder=folder)
 
 
 #: the cases of a test on all platforms, in the full tier but these
-every = pytest.mark.parametrize("task", list(MAKERS), indirect=True)
-first = pytest.mark.parametrize("task", full_but(("livy",), MAKERS), indirect=True)
+every = pytest.mark.parametrize("task", HERE, indirect=True)
+first = pytest.mark.parametrize("task", full_but({"livy"} & set(HERE), HERE), indirect=True)
 
 
 @pytest.fixture
@@ -65,6 +68,8 @@ def livy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
 
 def test_each_platform_has_a_stand_in() -> None:
     assert set(MAKERS) == set(PLATFORMS)
+    own = {"dataproc"}
+    assert set(HERE) in (own, set(PLATFORMS) - own)
 
 
 # --- a job ------------------------------------------------------------------------------------------------
@@ -120,7 +125,7 @@ def test_a_service_on_a_platform(livy: Task) -> None:
     livy.store.clear()
     with pytest.raises(BaseException) as caught:
         clean.execute(livy.context)
-    result = clean.execute_complete(livy.context, event_of(caught.value.trigger))  # type: ignore[attr-defined]
+    result = clean.execute_complete(livy.context, run(caught.value.trigger, OF_JOBS))  # type: ignore[attr-defined]
     assert (result["status"], livy.left()) == ("skipped", [])
 
 
@@ -179,6 +184,54 @@ def test_a_retry_finds_the_job_of_a_worker_that_died(task: Task) -> None:
     assert task.resumed(trigger)["num_updates"] == 1
     assert (task.commits(), len(task.platform.machines.jobs)) == (2, 2)
     assert (task.rows(), task.left()) == ({"a": 2}, [])
+
+
+@first
+def test_a_worker_that_dies_before_it_has_the_answer(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The retry finds the job by its tag, and starts no second one."""
+    task.next_day("id,n\na,1\n")
+    task.done()
+    task.next_day("id,n\na,2\n")
+    kind = find_platform(task.platform.engine)
+    submit = kind.submit
+
+    def dies(self: Platform, job: Submission) -> str:
+        submit(self, job)
+        raise SystemExit
+
+    with writer(task.table):
+        with monkeypatch.context() as first_try:
+            first_try.setattr(kind, "submit", dies)
+            with pytest.raises(SystemExit):
+                task.operator().execute(task.context)
+        trigger = task.deferred()
+    assert task.resumed(trigger)["num_updates"] == 1
+    assert (task.commits(), len(task.platform.machines.jobs)) == (2, 2)
+    assert (task.rows(), task.left()) == ({"a": 2}, [])
+
+
+@first
+def test_an_answer_that_is_lost(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The task fails and takes its job along; the retry writes."""
+    task.next_day("id,n\na,1\n")
+    task.done()
+    task.next_day("id,n\na,2\n")
+    kind = find_platform(task.platform.engine)
+    submit = kind.submit
+
+    def unanswered(self: Platform, job: Submission) -> str:
+        submit(self, job)
+        raise HoodieJobError("no answer", code="unreachable")
+
+    with writer(task.table):
+        with monkeypatch.context() as first_try:
+            first_try.setattr(kind, "submit", unanswered)
+            with pytest.raises(HoodieJobError, match="no answer"):
+                task.operator().execute(task.context)
+        job = task.platform.machines.jobs[-1]
+        wait_for(lambda: job.poll() is not None, "the job's end")
+    assert task.done()["num_updates"] == 1
+    assert (task.commits(), len(task.platform.machines.jobs), task.left()) == (2, 3, [])
 
 
 @pytest.mark.full
@@ -272,11 +325,9 @@ def test_secrets_are_in_the_request_alone(task: Task, logged: Callable[[], str])
 def test_a_provider_that_is_not_installed(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     task.next_day("id,n\na,1\n")
     kind = find_platform(task.platform.engine)
-    parts = {"apache-livy": "apache.livy", "amazon": "amazon", "databricks": "databricks"}
-    name = parts[kind.PROVIDER.removeprefix("apache-airflow-providers-")]
-    for module in [item for item in sys.modules if item.startswith(f"airflow.providers.{name}")]:
+    for module in [item for item in sys.modules if item.startswith(kind.PROVIDER_MODULE)]:
         monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, f"airflow.providers.{name}", None)
+    monkeypatch.setitem(sys.modules, kind.PROVIDER_MODULE, None)
     with pytest.raises(HoodieConfigurationError, match=rf"{kind.PROVIDER}.*airflow-hoodie\[{kind.EXTRA}\]"):
         task.operator().execute(task.context)
 

@@ -66,8 +66,11 @@ OF_AIRFLOW = {
         "airflow.utils.session.create_session",
     },
 }
-#: the one other package of Airflow of which it uses privates, and where
-OF_SPARK = ("apache-airflow-providers-apache-spark", "compat/spark_provider.py")
+#: the other packages of Airflow of which it uses privates, and where
+OF_PROVIDERS = {
+    "apache-airflow-providers-apache-spark": "compat/spark_provider.py",
+    "apache-airflow-providers-databricks": "compat/databricks_provider.py",
+}
 #: what has no public name: plans of Spark as trees. Without it they are left to Spark
 GRANTED = {
     "spark_jobs/hoodie/engine/session.py": {
@@ -232,10 +235,9 @@ def test_packages_of_airflow_are_bounded_for_the_privates_that_are_used() -> Non
         names = {name[:-1] for name in internal if name.startswith(tuple(f"{part}." for part in INTERNAL))}
         if found := names | (set(strange(tree)) if COMPAT in file.parents else set()):
             used[str(file.relative_to(GLUE))] = found
-    package, home = OF_SPARK
-    assert used.pop(home)
+    assert all(used.pop(home) for home in OF_PROVIDERS.values())
     assert used == OF_AIRFLOW
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    asked = {text for name in ("airflow", "openlineage") for text in extras[name] if "airflow" in text}
+    asked = {text for texts in extras.values() for text in texts if "airflow" in text}
     bounded = {text.partition(">")[0] for text in asked if "<" in text}
-    assert bounded == {"apache-airflow", package}
+    assert bounded == {"apache-airflow", *OF_PROVIDERS}

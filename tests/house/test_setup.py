@@ -97,6 +97,7 @@ def test_all_that_names_a_python_names_the_same() -> None:
         "hudi": setup.SPARK_35_PYTHONS[-1],
         "release": oldest,
         "docs": oldest,
+        "dataproc": oldest,
         "mutants": oldest,
     }
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +19,8 @@ from pathlib import Path
 import pytest
 
 from hoodie import bundle
+from scripts.environment import TOOLS
+from tests.conftest import require
 
 
 @pytest.fixture
@@ -238,3 +243,48 @@ def test_no_bundle_from_within_a_bundle(tmp_path: Path) -> None:
     )
     assert run.returncode == 1
     assert "make the bundle where the package is installed" in run.stderr
+
+
+def test_a_wheel_that_installers_take(package: Path, tmp_path: Path) -> None:
+    """Its record is that of its files, and its version changes with them."""
+    path = bundle.bundle_wheel(tmp_path / "a")
+    version = importlib.metadata.version("airflow-hoodie")
+    assert re.fullmatch(
+        rf"airflow_hoodie-{re.escape(version)}[+.]h[0-9a-f]{{16}}-py3-none-any\.whl", path.name
+    )
+    site = tmp_path / "installed"
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(site)
+    [found] = importlib.metadata.distributions(path=[str(site)])
+    assert (found.metadata["Name"], found.version) == ("airflow-hoodie", path.name.split("-")[1])
+    recorded = {str(file): file for file in found.files or ()}
+    there = {str(file.relative_to(site)) for file in site.rglob("*") if file.is_file()}
+    assert there == set(recorded)
+    for name, file in recorded.items():
+        data = (site / name).read_bytes()
+        if file.hash is not None:
+            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+            assert (file.hash.value, file.size) == (digest, len(data))
+        else:
+            assert name.endswith("/RECORD")
+    again = bundle.bundle_wheel(tmp_path / "b")
+    assert (again.name, again.read_bytes()) == (path.name, path.read_bytes())
+    (package / "errors.py").write_text("X = 2\n")
+    assert bundle.bundle_wheel(tmp_path / "b").name != path.name
+
+
+@pytest.mark.full
+def test_an_installer_installs_the_wheel(tmp_path: Path) -> None:
+    uv = TOOLS / "bin" / "uv"
+    require(uv.exists(), "no uv: scripts/setup makes it")
+    wheel, site = bundle.bundle_wheel(tmp_path), tmp_path / "site"
+    options = ("--quiet", "--offline", "--no-cache", "--python", sys.executable, "--target", str(site))
+    subprocess.run([str(uv), "pip", "install", *options, str(wheel)], check=True)
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); import hoodie; "
+        "print(hoodie.__version__, hoodie.__file__)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code, str(site)], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [wheel.name.split("-")[1], str(site / "hoodie/__init__.py")]

@@ -28,12 +28,15 @@ _MASTERS = re.compile(r"local(\[.+\])?$|local-cluster\[|yarn$|(spark|k8s|mesos):
 #: set where neither spark-submit nor spark-defaults.conf nor the session's maker says something
 SESSION_DEFAULTS = {"spark.sql.session.timeZone": "UTC"}
 
+#: a variable of the environment that all of Databricks' runtimes have
+_DATABRICKS = "DATABRICKS_RUNTIME_VERSION"
 _PANDAS = "PySpark does not yet fully support pandas"
 
 
 @contextlib.contextmanager
 def spark_session(master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
-    """A Spark session, stopped at the end: the one spark-submit describes, or one for `master`.
+    """A Spark session, stopped at the end: the one spark-submit describes, or one for `master`. On Databricks
+    it is the cluster's, which other jobs use, and is not stopped.
 
     Settings without a value get SESSION_DEFAULTS. With `master` other than `local[...]` executors are sent
     this package; spark-submit does that by --py-files. Raises ConfigError for a text that is no master.
@@ -63,8 +66,9 @@ def spark_session(master: str | None = None, settings: Mapping[str, str] | None 
             _ship(spark)
         yield spark
     finally:
-        with contextlib.suppress(Exception):  # after a signal the JVM may be gone already
-            spark.stop()
+        if _DATABRICKS not in os.environ:
+            with contextlib.suppress(Exception):  # after a signal the JVM may be gone already
+                spark.stop()
 
 
 def spark_context(spark: Any) -> Any | None:

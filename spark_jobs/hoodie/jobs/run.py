@@ -11,4 +11,5 @@ from hoodie.jobs._main import main
 if __name__ == "__main__":
     arguments = sys.argv[1:]
     named = arguments and not arguments[0].startswith("-")
-    sys.exit(main(arguments.pop(0) if named else "", arguments))
+    if code := main(arguments.pop(0) if named else "", arguments):
+        sys.exit(code)  # not with 0: where a Python runs the script for others, any exit is a failure
