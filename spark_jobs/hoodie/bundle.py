@@ -98,9 +98,7 @@ def bundle_wheel(folder: str | os.PathLike[str] | None = None) -> Path:
     return _written(f"{_DISTRIBUTION}-{version}-py3-none-any.whl", lambda: files, folder)
 
 
-def _written(
-    name: str, files: Callable[[], dict[str, bytes]], folder: str | os.PathLike[str] | None
-) -> Path:
+def _written(name: str, files: Callable[[], dict[str, bytes]], folder: str | os.PathLike[str] | None) -> Path:
     target = Path(folder) if folder is not None else _cache_folder()
     target.mkdir(parents=True, exist_ok=True)
     path = target / name

@@ -23,7 +23,12 @@ def test_on_dataproc(cases: str, tmp_path: Path) -> None:
 
 def test_options_that_it_has_not() -> None:
     """Where the DAG is parsed, which needs no package of Google's."""
-    given: dict[str, Any] = {"task_id": "write", "table": "/lake/orders", "source": "/in", "engine": "dataproc"}
+    given: dict[str, Any] = {
+        "task_id": "write",
+        "table": "/lake/orders",
+        "source": "/in",
+        "engine": "dataproc",
+    }
     UpsertOperator(**given, engine_options=PLACE)
     with pytest.raises(HoodieConfigurationError, match="did you mean 'cluster_name'"):
         UpsertOperator(**given, engine_options={**PLACE, "cluster": "lake"})
