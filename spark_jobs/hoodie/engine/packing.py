@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 _T = TypeVar("_T")
 #: bytes of small things that share a task: each task has its price, tens of milliseconds on Spark
 _SHARED = 8 << 20
+#: bytes of a task, however few cores there are
+_MOST = 128 << 20
+#: tasks a core where the things are spread over the cores, so that those of a slow one are taken by others
+_TASKS_A_CORE = 2
+
+
+def spread(things: Sequence[_T], size: Callable[[_T], int], parallelism: int) -> tuple[tuple[_T, ...], ...]:
+    """The things by task, in tasks of about equal sizes, a few for each of so many cores. Small things and
+    very large ones make fewer and more of them.
+    """
+    sizes = {number: size(thing) for number, thing in enumerate(things)}
+    share = min(_MOST, max(_SHARED, sum(sizes.values()) // max(1, _TASKS_A_CORE * parallelism)))
+    count = min(len(things), max(1, round(sum(sizes.values()) / share)))
+    tasks: list[list[_T]] = [[] for _ in range(count)]
+    emptiest = [(0, number) for number in range(count)]
+    for number in sorted(sizes, key=lambda number: sizes[number], reverse=True):
+        held, task = emptiest[0]
+        tasks[task].append(things[number])
+        heapq.heapreplace(emptiest, (held + sizes[number], task))
+    return tuple(map(tuple, tasks))
 
 
 def packed(things: Iterable[_T], size: Callable[[_T], int]) -> tuple[tuple[_T, ...], ...]:

@@ -79,6 +79,18 @@ def spark_context(spark: Any) -> Any | None:
         return None
 
 
+def parallelism(spark: Any) -> int:
+    """Tasks that run at once."""
+    context = spark_context(spark)
+    if context is not None:
+        return int(context.defaultParallelism)
+    for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
+        value = spark.conf.get(name, None)
+        if value:
+            return int(value)
+    return 4
+
+
 def setting(spark: Any, name: str) -> str | None:
     """The value of a setting, which may be its default; None where this Spark has no such setting."""
     try:

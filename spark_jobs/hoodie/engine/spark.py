@@ -33,10 +33,10 @@ from hoodie.engine.session import (
     JOINS_CACHED,
     arrow_schema,
     conf_set,
+    parallelism,
     plan_text,
     scanned_schema,
     setting,
-    spark_context,
 )
 from hoodie.engine.spark_files import local_path, spark_dataset
 from hoodie.engine.task import BatchFunction, Task
@@ -114,14 +114,7 @@ class SparkEngine(Engine):
 
     @property
     def parallelism(self) -> int:
-        context = spark_context(self.spark)
-        if context is not None:
-            return int(context.defaultParallelism)
-        for name in ("spark.default.parallelism", "spark.sql.leafNodeDefaultParallelism"):
-            value = self.spark.conf.get(name, None)
-            if value:
-                return int(value)
-        return 4
+        return parallelism(self.spark)
 
     def _schema(self, frame: Any) -> pa.Schema:
         try:

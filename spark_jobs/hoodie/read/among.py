@@ -169,7 +169,7 @@ class SliceRows:
     ) -> Iterator[pa.Table]:
         schema = pa.schema([self.context.schema.field(name) for name in names])
         stored = self.path_columns.stored(item.partition, names)
-        for rows in read_slice(storage, item, self.context, stored, groups):
+        for rows in read_slice(storage, item, self.context, stored, groups, ordered=False):
             yield self.path_columns.put(rows, item.partition, schema)
 
 

@@ -147,26 +147,27 @@ def read_batches(
 
 
 def slice_tables(
-    view: TableView, storage: Storage, file_slice: FileSlice, names: Sequence[str]
+    view: TableView, storage: Storage, file_slice: FileSlice, names: Sequence[str], ordered: bool = True
 ) -> Iterator[pa.Table]:
-    """Rows of one slice, with the values that its path contains."""
+    """Rows of one slice, with the values that its path contains; their order as `read_slice`."""
     columns, partition, schema = view.path_columns, file_slice.partition, _schema(view, names)
     groups = None
     if asks_files(view.predicate, columns) and not view.moved(file_slice):
         groups = partial(row_groups, view.predicate, columns, file_slice)
-    for rows in read_slice(storage, file_slice, view.context, columns.stored(partition, names), groups):
+    stored = columns.stored(partition, names)
+    for rows in read_slice(storage, file_slice, view.context, stored, groups, ordered):
         yield columns.put(rows, partition, schema)
 
 
 def rows_of_slices(
     view: TableView, storage: Storage, slices: Sequence[FileSlice], names: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """Rows of these slices in these columns, one slice after the other, those outside the span left out: for
-    a task, which is one of many.
+    """Rows of these slices in these columns, one slice after the other, in no order, those outside the span
+    left out: for a task, which is one of many.
     """
     wanted = _looked_at(view, names, None)
     for file_slice in slices:
-        for rows in slice_tables(view, storage, file_slice, wanted):
+        for rows in slice_tables(view, storage, file_slice, wanted, ordered=False):
             yield _within(view, rows).select(list(names))
 
 

@@ -20,7 +20,7 @@ from hoodie.engine.packing import together
 from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
 from hoodie.format.internal_schema import stored_batches
 from hoodie.format.meta_fields import RECORD_KEY
-from hoodie.read.key_join import Merged, Part, Places, live, looked_at, merge_batch, replacement
+from hoodie.read.key_join import Merged, Part, Places, live, looked_at, merge_apart, merge_batch, replacement
 from hoodie.read.log_merge import SliceContext, merged_log
 from hoodie.storage import Storage
 from hoodie.table.log_scan import SMALL, LogScan, scan_slice
@@ -34,8 +34,42 @@ pc: Any = pyarrow.compute
 RowGroups: TypeAlias = Callable[[pq.FileMetaData], list[int]]
 #: keys of stored rows that are looked up at a time
 _LOOK_UP_ROWS = 1 << 20
+#: bytes of record keys of a base file that are kept until its other columns are read
+_KEPT_KEYS = 8 << 20
 #: the share of the memory for log records that their blocks may have before they are merged
 _KEPT = 8
+
+
+class _StoredKeys:
+    """The record keys of a base file, in pieces, as they are read. Those of a small file are kept, and not
+    read again with its other columns.
+    """
+
+    def __init__(self, reader: BaseFileReader) -> None:
+        self._reader = reader
+        self._kept: list[Any] = []
+        self._keeps = True
+
+    def __iter__(self) -> Iterator[Any]:
+        size = 0
+        for piece in self._reader.record_keys(_LOOK_UP_ROWS):
+            size += piece.nbytes
+            self._keeps = self._keeps and size <= _KEPT_KEYS and piece.type == pa.string()
+            self._kept = [*self._kept, piece] if self._keeps else []
+            yield piece
+
+    def lacking(self, names: Sequence[str]) -> list[str]:
+        """Those of the columns that are still to be read; one at least, for the number of rows."""
+        return [name for name in names if not self._keeps or name != RECORD_KEY] or [RECORD_KEY]
+
+    def put(self, tables: Iterator[pa.Table], target: pa.Schema) -> Iterator[pa.Table]:
+        """The rows in the columns of `target`: those that were `lacking`, and the keys."""
+        keys, place, at = pa.chunked_array(self._kept, pa.string()), target.get_field_index(RECORD_KEY), 0
+        for rows in tables:
+            if rows.num_columns < len(target):
+                rows = rows.add_column(place, target.field(place), keys.slice(at, rows.num_rows))
+            at += rows.num_rows
+            yield rows
 
 
 def read_slice(
@@ -44,15 +78,16 @@ def read_slice(
     context: SliceContext,
     columns: Sequence[str] | None = None,
     groups: RowGroups | None = None,
+    ordered: bool = True,
 ) -> Iterator[pa.Table]:
     """The rows of a slice in these columns (None: all of the context's schema), in the schema's types.
 
-    Base rows come first in their order, then rows that only the logs have. Columns that a file lacks are
-    null. A key that a base file holds several times is merged every time, as compaction does. `groups` picks
-    row groups of a file by its footer, which goes for slices without blocks of logs that count. Raises
-    TableError.
+    Base rows come first in their order, then rows that only the logs have; without `ordered` rows come in any
+    order, and sooner. Columns that a file lacks are null. A key that a base file holds several times is
+    merged every time, as compaction does. `groups` picks row groups of a file by its footer, which goes for
+    slices without blocks of logs that count. Raises TableError.
     """
-    with SliceReader(storage, file_slice, context, columns, groups) as reader:
+    with SliceReader(storage, file_slice, context, columns, groups, ordered) as reader:
         yield from reader.tables()
 
 
@@ -130,6 +165,7 @@ class SliceReader:
         context: SliceContext,
         columns: Sequence[str] | None = None,
         groups: RowGroups | None = None,
+        ordered: bool = True,
     ) -> None:
         self.scan: LogScan = scan_slice(
             storage, file_slice, context.snapshot, keep=min(SMALL, context.budget // _KEPT)
@@ -140,6 +176,7 @@ class SliceReader:
         self._context = context
         self._names = list(context.schema.names if columns is None else columns)
         self._groups = groups
+        self._ordered = ordered
         self._stack = ExitStack()
         self._parts: list[Part] = []
 
@@ -155,7 +192,7 @@ class SliceReader:
         yield from self.inserted()
 
     def stored(self) -> Iterator[pa.Table]:
-        """The rows of the base file, merged with the logs, in its order."""
+        """The rows of the base file, merged with the logs, in its order where that is wanted."""
         base = self._slice.base
         if not self.scan.queue:
             if base is not None:
@@ -186,9 +223,10 @@ class SliceReader:
     def _merged(self, reader: BaseFileReader) -> Iterator[pa.Table]:
         merger, schema, parts = self._context.merger, self._context.schema, self._parts
         assert merger is not None
-        places = Places.looked_up(reader.record_keys(_LOOK_UP_ROWS), reader.rows, parts)
+        keys = _StoredKeys(reader)
+        places = Places.looked_up(keys, reader.rows, parts)
         merged_by = looked_at(merger, schema, parts, self._names)
-        wanted = {RECORD_KEY, *self._names, *merged_by}
+        wanted = {*self._names, *merged_by}
         start = 0
         if places.complete and not wanted <= {RECORD_KEY, *merged_by}:
             # logs may hold all of a file, as where a day is written again: little of it is read then
@@ -202,11 +240,20 @@ class SliceReader:
         if start == reader.rows:
             return
         at = 0
-        for stored in prefetch(self._stored(reader, [name for name in schema.names if name in wanted])):
+        target = pa.schema([field for field in schema if field.name in wanted])
+        for stored in prefetch(keys.put(self._stored(reader, keys.lacking(target.names)), target)):
             first, at = at, at + stored.num_rows
-            if first >= start:
-                matches = places.between(first, at)
+            if at <= start:
+                continue
+            stored, first = stored.slice(max(0, start - first)), max(start, first)
+            matches = places.between(first, at)
+            if self._ordered:
                 yield self._add_counts(merge_batch(merger, merged_by, stored, matches, parts))
+            else:
+                apart = merge_apart(merger, merged_by, stored, matches, parts)
+                self.updates += apart.updates
+                self.deletes += apart.deletes
+                yield from (rows.select(self._names) for rows in (apart.left, *apart.fresh))
 
     def _add_counts(self, merged: Merged) -> pa.Table:
         self.updates += merged.updates

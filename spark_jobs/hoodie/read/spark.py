@@ -21,9 +21,16 @@ import pyarrow as pa
 
 from hoodie.config.key import Config
 from hoodie.engine.memory import keep_freed_memory
-from hoodie.engine.packing import packed
+from hoodie.engine.packing import packed, spread
 from hoodie.engine.required import loosened
-from hoodie.engine.session import conf_set, lacks_file_system, no_file_system, to_spark_schema, unseen
+from hoodie.engine.session import (
+    conf_set,
+    lacks_file_system,
+    no_file_system,
+    parallelism,
+    to_spark_schema,
+    unseen,
+)
 from hoodie.format.meta_fields import COMMIT_TIME, PARTITION_PATH
 from hoodie.format.names import DEFAULT_PARTITION
 from hoodie.read import spark_predicate
@@ -278,7 +285,7 @@ def _merged(
     among: Among | None,
 ) -> Any:
     """Rows of slices that Python tasks read."""
-    slices = packed(merged, slice_weight)
+    slices = spread(merged, slice_weight, parallelism(spark))
     read = [name for name in names if name not in unread] or list(names[:1])
     rows_of = SliceRows(view.context, view.path_columns)
     task = _MergeTask(view.ref, slices, rows_of, tuple(read), among)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from hoodie.errors import TableError
 from hoodie.format.base_file import BaseFileReader
 from hoodie.format.log_block import BlockType
+from hoodie.read import file_slice
 from hoodie.read.file_slice import SliceReader, read_slice
 from hoodie.table.log_scan import LogScan, scan_slice
 from hoodie.timeline.instant import Action, State
@@ -236,10 +239,11 @@ def test_a_key_that_the_base_file_has_twice_is_merged_twice(tmp_path: Path) -> N
     table.instant(2)
     table.log(data(2, [row("x", 3, "new")]), deletes(2, ["z"]))
     found, snapshot = table.slice()
-    rows = [
-        item for piece in read_slice(STORAGE, found, table.context(snapshot)) for item in piece.to_pylist()
-    ]
-    assert [(item["key"], item["a"]) for item in rows] == [("x", "new"), ("y", None), ("x", "second")]
+    for ordered in (True, False):
+        tables = read_slice(STORAGE, found, table.context(snapshot), ordered=ordered)
+        rows = [(item["key"], item["a"]) for piece in tables for item in piece.to_pylist()]
+        expected = [("x", "new"), ("y", None), ("x", "second")]
+        assert rows == expected if ordered else sorted(rows, key=repr) == sorted(expected, key=repr)
 
 
 @pytest.mark.parametrize("payload", ["event_time", "commit_time", "partial_update"])
@@ -262,3 +266,58 @@ def test_logs_that_hold_every_key_of_a_base_file(
     expected = {key: "log" if number < newer else "base" for number, key in enumerate(keys) if key != "k1"}
     assert [(item["key"], item["a"]) for item in got] == list(expected.items())
     assert (reader.deletes, reader.inserts) == (1, 0)
+
+
+@pytest.mark.parametrize(("few", "many"), [(4, 3), (3, 4), (4, 10), (5, 2)], ids=str)
+def test_batches_of_more_columns_have_another_number_of_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int, many: int
+) -> None:
+    """Logs hold every key, and from the fifth row on older rows: then more columns are read, in batches that
+    begin elsewhere."""
+    batches = BaseFileReader.batches
+
+    def cut(self: BaseFileReader, columns: Any = None, rows: int = few) -> Any:
+        return batches(self, columns, few if columns is not None and len(columns) < 3 else many)
+
+    monkeypatch.setattr(BaseFileReader, "batches", cut)
+    table = LogTable(tmp_path / "t")
+    keys = [f"k{number}" for number in range(10)]
+    table.base_file([row(key, 5, "base") for key in keys])
+    table.instant(2)
+    table.log(data(2, [row(key, 9 if number < 5 else 1, "log") for number, key in enumerate(keys)]))
+    found, snapshot = table.slice()
+    tables = read_slice(STORAGE, found, table.context(snapshot), ["a", "b", "key"])
+    got = [(item["key"], item["a"]) for piece in tables for item in piece.to_pylist()]
+    assert got == [(key, "log" if number < 5 else "base") for number, key in enumerate(keys)]
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 20], ids="{} bytes".format)
+def test_keys_of_a_base_file_are_kept_or_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.setattr(file_slice, "_KEPT_KEYS", kept)
+    monkeypatch.setattr(file_slice, "_LOOK_UP_ROWS", 3)
+    monkeypatch.setattr(BaseFileReader.batches, "__defaults__", (None, 4))
+    table = LogTable(tmp_path / "t")
+    table.base_file([row(f"k{number}", 0, f"base {number}") for number in range(10)])
+    table.instant(2)
+    table.log(data(2, [row("k3", 1, "log 3"), row("k8", 1, "log 8")]), deletes(2, ["k4"]))
+    found, snapshot = table.slice()
+    kinds = {3: "log", 8: "log"}
+    expected = [(f"k{n}", f"{kinds.get(n, 'base')} {n}") for n in range(10) if n != 4]
+    for names in (["_hoodie_record_key", "a"], ["a", "_hoodie_record_key"], ["_hoodie_record_key"], ["a"]):
+        tables = list(read_slice(STORAGE, found, table.context(snapshot), names))
+        rows = [item for piece in tables for item in piece.to_pylist()]
+        wanted = [{"_hoodie_record_key": key, "a": a} for key, a in expected]
+        assert rows == [{name: item[name] for name in names} for item in wanted]
+
+
+def test_a_column_that_no_file_has_is_null_in_every_row(table: LogTable) -> None:
+    table.instant(2)
+    table.log(data(2, [row("x", 1), row("z", 1)]))
+    found, snapshot = table.slice()
+    context = table.context(snapshot, "commit_time")
+    context = replace(context, schema=context.schema.append(pa.field("new", pa.int32())))
+    for ordered in (True, False):
+        tables = list(read_slice(STORAGE, found, context, ["new"], ordered=ordered))
+        assert pa.concat_tables(tables).column("new").to_pylist() == [None] * 3
