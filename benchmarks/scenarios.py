@@ -158,6 +158,19 @@ def _merge_on_read(rows: int, late: Late) -> list[Case]:
     ]
 
 
+def _logged(rows: int, late: Late) -> list[Case]:
+    """Queries of a merge-on-read table each of whose file slices has logs, so that none is read as it is: a
+    tenth of the rows of every day is updated, once and five times.
+    """
+    every, tenth = (0, 20), rows // 10
+    work = Workload(rows=rows, days=20, updates=tenth, update_days=every, new=0, late=0, late_days=every)
+    return [
+        replace(case, name=case.name.replace("mor_", "logged_"), workload=work)
+        for case in _merge_on_read(rows, late)
+        if case.operation in ("snapshot", "aggregate")
+    ]
+
+
 def _clustering(rows: int, late: Late) -> list[Case]:
     """Small files of each day sorted into larger ones; of the whole table where it has one partition only."""
     prefix = "hoodie.clustering.plan.strategy."
@@ -309,6 +322,7 @@ SCENARIOS = {
         Scenario("frames", 4_000_000, FRAMES, _frames),
         Scenario("large", 40_000_000, ("ours", "ours-local", "hudi-0.15.0-simple"), _large),
         Scenario("mor", 4_000_000, ("ours", "hudi-0.15.0-simple"), _merge_on_read),
+        Scenario("logged", 4_000_000, ("ours", "ours-local", *HUDI[1::2]), _logged),
         Scenario("clustering", 2_000_000, ("ours", "ours-local", "hudi-0.15.0-simple"), _clustering),
         Scenario("partitions", 2_000_000, ("ours", "ours-local", *HUDI[:2]), _partitions),
         Scenario("scattered", 4_000_000, ("ours-frame", "hudi-0.15.0-simple"), _scattered),

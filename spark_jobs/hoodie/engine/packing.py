@@ -11,16 +11,14 @@ _T = TypeVar("_T")
 _SHARED = 8 << 20
 #: bytes of a task, however few cores there are
 _MOST = 128 << 20
-#: tasks a core where the things are spread over the cores, so that those of a slow one are taken by others
-_TASKS_A_CORE = 2
 
 
 def spread(things: Sequence[_T], size: Callable[[_T], int], parallelism: int) -> tuple[tuple[_T, ...], ...]:
-    """The things by task, in tasks of about equal sizes, a few for each of so many cores. Small things and
-    very large ones make fewer and more of them.
+    """The things by task, in tasks of about equal sizes, one for each of so many cores: fewer of small
+    things, more of very large ones. Spark cuts files by the same rule (FilePartition.maxSplitBytes).
     """
     sizes = {number: size(thing) for number, thing in enumerate(things)}
-    share = min(_MOST, max(_SHARED, sum(sizes.values()) // max(1, _TASKS_A_CORE * parallelism)))
+    share = min(_MOST, max(_SHARED, sum(sizes.values()) // max(1, parallelism)))
     count = min(len(things), max(1, round(sum(sizes.values()) / share)))
     tasks: list[list[_T]] = [[] for _ in range(count)]
     emptiest = [(0, number) for number in range(count)]

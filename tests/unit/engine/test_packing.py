@@ -37,10 +37,10 @@ def spread_sizes(given: list[int], parallelism: int) -> list[int]:
     return [sum(task) // MIB for task in tasks]
 
 
-def test_things_are_spread_over_a_few_tasks_a_core() -> None:
-    assert spread_sizes([6] * 20, 2) == [30] * 4
+def test_things_are_spread_over_the_cores() -> None:
+    assert spread_sizes([6] * 20, 4) == [30] * 4
     assert sorted(spread_sizes([6] * 20, 100)) == [6] * 10 + [12] * 5
-    assert spread_sizes([10, 5, 40, 10, 10, 5, 10], 2) == [40, 20, 15, 15]
+    assert spread_sizes([10, 5, 40, 10, 10, 5, 10], 4) == [40, 20, 15, 15]
 
 
 def test_small_things_share_a_task_however_many_cores_there_are() -> None:
