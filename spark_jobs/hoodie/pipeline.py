@@ -154,6 +154,8 @@ def _committed(
             seconds = time.monotonic() - started
             *others, event = (event for each in transactions for event in each.events)
             warnings = [*profile.warnings, *guard.record(event.instant, metadata)]
+            if plan.context.index is not None:
+                warnings += plan.context.index.committed(table.ref, event.instant.time, metadata)
             return _Committed(
                 result=result.committed(plan, transactions, event.instant, metadata, warnings, seconds),
                 events=[*others, replace(event, seconds=seconds)],

@@ -178,6 +178,7 @@ INDEXES: dict[str, dict[str, Any]] = {
     },
     "RECORD_INDEX without moves": {**FEW_GROUPS, "hoodie.index.type": "RECORD_INDEX"},
     "RECORD_LEVEL_INDEX": {**OF_EACH, "hoodie.index.type": "RECORD_LEVEL_INDEX"},
+    "INMEMORY": {"hoodie.index.type": "INMEMORY"},
     "scope TABLE": own(Everywhere),
     "sees logs": own(Merged),
 }

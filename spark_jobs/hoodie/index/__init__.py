@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from hoodie.config.key import Config
 from hoodie.config.plugins import Plugins
-from hoodie.errors import ConfigError
 from hoodie.index.settings import BUCKET_ENGINE, INDEX_CLASS, INDEX_TYPE, BucketEngine, IndexType
 
 if TYPE_CHECKING:
@@ -20,8 +19,10 @@ if TYPE_CHECKING:
     from hoodie.index.locations import Locations, Positions
     from hoodie.table.handle import Table, TableRef
     from hoodie.table.participant import CommitParticipant
-    from hoodie.table.view import FileSlice, TimelineView
+    from hoodie.table.view import BaseFile, FileSlice, TimelineView
     from hoodie.timeline.active import Timeline
+    from hoodie.timeline.commit import CommitMetadata
+    from hoodie.timeline.time import InstantTime
     from hoodie.write.operation import Operation
 
 
@@ -46,6 +47,11 @@ class Index(ABC):
     #: is what `locate` finds in a slice independent of the other slices: slices of a partition may then be
     #: asked about by several tasks, each with some of them
     by_slice: ClassVar[bool] = False
+
+    @property
+    def follows_files(self) -> bool:
+        """Is `file_written` called: in the process of the driver, where the local engine's tasks run."""
+        return False
 
     @property
     def updates_partition_path(self) -> bool:
@@ -104,6 +110,24 @@ class Index(ABC):
         new. Raises what is wrong with the index.
         """
         return False
+
+    def prefers_driver(self, slices: Sequence[FileSlice]) -> bool:
+        """Are few keys looked up on the driver, whatever the size of the slices."""
+        return False
+
+    def file_written(  # noqa: B027  most indexes look at committed files alone
+        self, table: TableRef, path: str, keys: pa.ChunkedArray[Any], base: BaseFile | None
+    ) -> None:
+        """A task of the write has written a base file, which is not committed yet: its path below the table,
+        the record keys of its rows in their order, and the file whose rows it has first, where none of them
+        was deleted. Called where the index `follows_files`, in threads.
+        """
+
+    def committed(self, table: TableRef, instant: InstantTime, metadata: CommitMetadata) -> Sequence[str]:
+        """The commit of the write is published; returns warnings of its result. Raises nothing. Called on the
+        driver, unless the process dies before.
+        """
+        return ()
 
     def participant(self, table: Table) -> CommitParticipant | None:
         """What has to change with every commit of the table, such as an index outside; None: nothing.
@@ -196,6 +220,7 @@ INDEXES = Plugins(
         IndexType.GLOBAL_SIMPLE.value: "hoodie.index.simple:GlobalSimpleIndex",
         IndexType.BUCKET.value: "hoodie.index.bucket:BucketIndex",
         IndexType.HBASE.value: "hoodie.index.hbase.index:HBaseIndex",
+        IndexType.INMEMORY.value: "hoodie.index.in_memory.index:InMemoryIndex",
         IndexType.RECORD_INDEX.value: "hoodie.index.record_index:RecordIndex",
         IndexType.RECORD_LEVEL_INDEX.value: "hoodie.index.record_index:RecordLevelIndex",
     },
@@ -213,41 +238,21 @@ BUCKET_ENGINES = Plugins(
 
 
 def index_for(config: Config) -> Index:
-    """Raises ConfigError for index types that are not there yet."""
+    """The index that the settings name. Raises ConfigError."""
     if config[INDEX_CLASS]:
         return INDEXES.load(INDEX_CLASS.name, str(config[INDEX_CLASS]))(config=config)
     kind = config[INDEX_TYPE].value
-    if INDEXES.name(kind) not in INDEXES.places:
-        raise ConfigError(f"{INDEX_TYPE.name}={kind} {_refusal(kind)}", value=kind)
     if kind == IndexType.BUCKET.value:
         return BUCKET_ENGINES.load(BUCKET_ENGINE.name, config[BUCKET_ENGINE].value)(config=config)
     return INDEXES.load(INDEX_TYPE.name, kind)(config=config)
 
 
-def _refusal(kind: str) -> str:
-    if kind == IndexType.INMEMORY.value:
-        return (
-            "keeps the places of keys in the memory of one process: the next one, or an executor, would "
-            "insert again what it does not know of (Apache Hudi has it for local tests). Set it to SIMPLE, "
-            "or to GLOBAL_SIMPLE where a key names one record in the whole table"
-        )
-    return f"is not supported yet; set it to one of {', '.join(INDEXES.places)}"
-
-
 def index_participants(config: Config, table: Table) -> tuple[CommitParticipant, ...]:
     """What takes part in commits for the index that the settings name."""
-    index = _named(config)
-    found = None if index is None else index.participant(table)
+    found = index_for(config).participant(table)
     return () if found is None else (found,)
 
 
 def index_behind(config: Config, table: Table, timeline: Timeline) -> bool:
     """`Index.behind` of the index that the settings name."""
-    index = _named(config)
-    return index is not None and index.behind(table, timeline)
-
-
-def _named(config: Config) -> Index | None:
-    if not config[INDEX_CLASS] and INDEXES.name(config[INDEX_TYPE].value) not in INDEXES.places:
-        return None
-    return index_for(config)
+    return index_for(config).behind(table, timeline)

@@ -95,8 +95,17 @@ INDEX_TYPE = enum_key(
     "it. HBASE asks a table in HBase which file of the whole table may have a key, RECORD_INDEX (also "
     "GLOBAL_RECORD_LEVEL_INDEX) the record index of the metadata table, which "
     "hoodie.metadata.record.index.enable makes, RECORD_LEVEL_INDEX that of each partition, which "
-    "hoodie.metadata.record.level.index.enable makes.",
+    "hoodie.metadata.record.level.index.enable makes. INMEMORY gives the same table as SIMPLE, and holds the "
+    "keys that it has read in the memory of the process, for the writes that follow.",
     group="index",
+)
+INDEX_MEMORY = int_key(
+    "hoodie.memory.index.max.size",
+    268435456,
+    "Index INMEMORY: bytes of keys, of all tables, that a process holds between its writes. The keys of a "
+    "file that does not fit are read by every write, as SIMPLE reads them, with a warning of the result.",
+    minimum=0,
+    group="memory",
 )
 INDEX_CLASS: Key[str | None] = Key(
     "hoodie.index.class",

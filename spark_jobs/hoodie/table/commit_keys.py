@@ -5,6 +5,7 @@ slice's logs.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,12 @@ from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
 from hoodie.table.listing import FileListing
-from hoodie.table.log_scan import SMALL, contents, scan_slice
+from hoodie.table.log_scan import SMALL, LogScan, contents, scan_slice
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.commit import WriteStat
 from hoodie.timeline.time import InstantTime
 
+NO_KEYS: Array = array([], pa.string())
 _KEY_SCHEMA = pa.schema([pa.field(RECORD_KEY, pa.string())])
 
 
@@ -83,6 +85,41 @@ def logged_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> 
     for (_, block), content in contents(storage, scan_slice(storage, slice_, snapshot, keep=SMALL)):
         if block.type is not BlockType.DELETE:
             yield block_keys(block, content)
+
+
+@dataclass(frozen=True)
+class Logged:
+    """What the logs of a slice say of keys: those of the `rows` in them, those that they deleted last, and of
+    these the ones whose delete has to be compared with a row, and may have lost.
+    """
+
+    rows: Array
+    deleted: Array
+    unsure: Array
+
+    @classmethod
+    def of(cls, storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> Logged:
+        return cls.of_scan(storage, scan_slice(storage, slice_, snapshot, keep=SMALL))
+
+    @classmethod
+    def of_scan(cls, storage: Storage, scan: LogScan) -> Logged:
+        rows, deleted, unsure = [NO_KEYS], NO_KEYS, NO_KEYS
+        for (_, block), content in contents(storage, scan):
+            if block.type is BlockType.DELETE:
+                records = read_delete_block(content)
+                sure = always(records)
+                deleted = joined([deleted, records.keys])
+                unsure = joined([without(unsure, sure), without(records.keys, sure)])
+            else:
+                rows.append(block_keys(block, content))
+                deleted, unsure = without(deleted, rows[-1]), without(unsure, rows[-1])
+        return cls(joined(rows), deleted, unsure)
+
+    @property
+    def shown(self) -> Array:
+        """Keys, each once, of rows that the logs show, or may show."""
+        found: Array = pc.unique(without(self.rows, without(self.deleted, self.unsure)))
+        return found
 
 
 def block_keys(block: Any, content: bytes) -> Array:

@@ -94,6 +94,7 @@ _INDEXES = frozenset(
         IndexType.GLOBAL_BLOOM,
         IndexType.GLOBAL_SIMPLE,
         IndexType.BUCKET,
+        IndexType.INMEMORY,
     }
 )
 _SHORTEST_S, _LONGEST_S = 0.05, 5.0

@@ -199,12 +199,6 @@ REFUSED: dict[str, tuple[pa.Table, dict[str, Any], type[HoodieError], str]] = {
         ConfigError,
         "RECORD_INDEX needs the record index of a metadata table",
     ),
-    "index of one process": (
-        ROWS,
-        {"hoodie.index.type": "INMEMORY"},
-        ConfigError,
-        "INMEMORY keeps the places of keys in the memory of one process",
-    ),
     "another operation": (
         ROWS,
         {"hoodie.datasource.write.operation": "delete"},

@@ -21,7 +21,7 @@ slice are found without a read of its rows, as far as that is possible.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -35,7 +35,15 @@ from hoodie.format.log_delete import read_delete_block
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.index.hbase.client import Cells, Client, Server
 from hoodie.storage import Storage
-from hoodie.table.commit_keys import always, block_keys, deleted_keys, inserted_keys, is_in, joined, without
+from hoodie.table.commit_keys import (
+    Logged,
+    always,
+    block_keys,
+    deleted_keys,
+    inserted_keys,
+    is_in,
+    without,
+)
 from hoodie.table.handle import Table
 from hoodie.table.log_scan import SMALL, contents, scan_slice
 from hoodie.table.participant import Commit, CommitParticipant
@@ -102,35 +110,6 @@ def _place(cells: Cells, columns: tuple[bytes, ...]) -> Place | None:
     values = [cells.get(column) for column in columns]
     texts = [value.decode(errors="replace") for value in values if value is not None]
     return Place(*texts) if len(texts) == len(columns) else None
-
-
-_NONE: Array = array([], pa.string())
-
-
-@dataclass(frozen=True)
-class Logged:
-    """What the logs of a slice say of keys: those of the `rows` in them, those that they deleted last, and of
-    these the ones whose delete has to be compared with a row, and may have lost.
-    """
-
-    rows: Array
-    deleted: Array
-    unsure: Array
-
-    @classmethod
-    def of(cls, storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> Logged:
-        rows, deleted, unsure = [_NONE], _NONE, _NONE
-        if slice_.logs:
-            for (_, block), content in contents(storage, scan_slice(storage, slice_, snapshot, keep=SMALL)):
-                if block.type is BlockType.DELETE:
-                    records = read_delete_block(content)
-                    sure = always(records)
-                    deleted = joined([deleted, records.keys])
-                    unsure = joined([without(unsure, sure), without(records.keys, sure)])
-                else:
-                    rows.append(block_keys(block, content))
-                    deleted, unsure = without(deleted, rows[-1]), without(unsure, rows[-1])
-        return cls(joined(rows), deleted, unsure)
 
 
 def slice_keys(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> Iterator[tuple[Array, Array]]:

@@ -22,7 +22,7 @@ from hoodie.codec.arrays import array, whole
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError
 from hoodie.index import INDEXES, Index, PlacingIndex, Scope, index_for
-from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE
+from hoodie.index.settings import INDEX_CLASS, INDEX_TYPE, IndexType
 from hoodie.shown import Shown
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, TableRef
@@ -74,6 +74,9 @@ class IndexAdvice:
     reasons: list[str]
 
 
+_IN_MEMORY = "it is for a process that writes again and again; its first write reads as SIMPLE does"
+
+
 def index_costs(table: Table, plan: WritePlan, rows: WriteInput) -> tuple[str, list[IndexCost], IndexAdvice]:
     """The index of the settings, what each index needs for these rows, and the one that fits best."""
     staged, chosen = rows.staged(), plan.context.index
@@ -88,6 +91,9 @@ def index_costs(table: Table, plan: WritePlan, rows: WriteInput) -> tuple[str, l
     scopes: dict[str, Scope] = {}
     for name in dict.fromkeys([own, *INDEXES.places]):
         try:
+            if name == IndexType.INMEMORY.value != own:
+                costs.append(IndexCost(index=name, reason=_IN_MEMORY))
+                continue
             index = chosen if name == own else _made(plan.config, name).for_write(table, plan.config)
             if isinstance(index, PlacingIndex):
                 costs.append(IndexCost(index=name, reason="a table is made with it, and this one was not"))

@@ -38,9 +38,10 @@ from hoodie.format.meta_fields import (
     carried,
 )
 from hoodie.format.names import BaseFileName, join, new_file_id, new_file_prefix
-from hoodie.index import PlacingIndex
+from hoodie.index import Index, PlacingIndex
 from hoodie.read.key_join import Match, Merged, Part, live, merge_batch
 from hoodie.storage import Storage
+from hoodie.table.handle import TableRef
 from hoodie.table.markers import Marker, MarkerType, create_marker
 from hoodie.table.partition import ensure_partition
 from hoodie.table.skeleton import open_base
@@ -83,8 +84,12 @@ class OutputFile:
         first_number: int,
         changes: ChangeFormat | None = None,
         names_base: bool = False,
+        holds_keys: bool = False,
     ) -> None:
-        """`names_base`: the statistics name the file that this one replaces."""
+        """`names_base`: the statistics name the file that this one replaces. `holds_keys`: the record keys
+        are held until it is closed.
+        """
+        self._keys: list[Any] | None = [] if holds_keys else None
         self._names_base = names_base
         name = BaseFileName(file_id, task.token, instant)
         self.name = str(name)
@@ -115,6 +120,13 @@ class OutputFile:
     @property
     def size(self) -> int:
         return self._writer.size
+
+    def report_keys(self, index: Index, table: TableRef) -> None:
+        """Let an index that follows files know what is in this one, which is closed."""
+        if self._keys is not None:
+            keys: pa.ChunkedArray[Any] = pa.chunked_array(self._keys, pa.string())
+            base = None if self.counts.deletes else self._base
+            index.file_written(table, self._relative, keys, base)
 
     def insert(self, rows: pa.Table) -> None:
         """Append new rows (record key, then data columns)."""
@@ -203,6 +215,8 @@ class OutputFile:
 
     def _write(self, columns: list[Any]) -> None:
         rows = pa.Table.from_arrays(columns, schema=self._writer.schema)
+        if self._keys is not None:
+            self._keys += rows.column(RECORD_KEY).cast(pa.string()).chunks
         self._writer.write(rows)
         if self._written is not None:
             self._written(0, rows.num_rows)
@@ -368,6 +382,7 @@ class Handles:
             first_number=self.rows,
             changes=changes,
             names_base=self.context.snapshot.slicing.of_writes,
+            holds_keys=self.context.index is not None and self.context.index.follows_files,
         )
         self._output = output
         return output
@@ -394,6 +409,8 @@ class Handles:
     def _close(self, output: OutputFile) -> WriteStat:
         self.rows += output.rows
         stat = output.close(deletes_keys=not self.context.operation.brings_rows)
+        if self.context.index is not None:
+            output.report_keys(self.context.index, self.context.table)
         self._output = None
         return stat
 

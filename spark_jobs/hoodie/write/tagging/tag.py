@@ -122,7 +122,8 @@ def tagged(
     local = LocalEngine().for_storage(local=context.table.storage().local)
     cores, tasks = local.parallelism, len(summaries)
     here = not any(summary["more_keys"] for summary in summaries)
-    if here and work.seconds(cores) <= work.seconds(engine.parallelism) + _JOB_SECONDS:
+    few = here and work.seconds(cores) <= work.seconds(engine.parallelism) + _JOB_SECONDS
+    if few or (here and context.index is not None and context.index.prefers_driver(slices)):
         keys = pa.Table.from_pylist([row for row in rows if row["kind"] == KEYS], STAGED_SCHEMA)
         found = local.collect(work.plan(cores, tasks).run(local, local.frame(keys)))
         _count(profile, context, slices, raise_errors(found))

@@ -1,0 +1,1 @@
+"""INMEMORY: keys of base files that the process holds."""
