@@ -23,7 +23,7 @@ from hoodie.codec.hashing import murmur
 from hoodie.errors import HoodieError, StorageError
 from hoodie.format.base_file import BaseFileReader
 from hoodie.index.in_memory import index, memory
-from hoodie.index.in_memory.memory import FileKeys, Wanted, key_memory
+from hoodie.index.in_memory.memory import FileKeys, SoughtKeys, key_memory
 from hoodie.index.locations import LOOK_UP
 from hoodie.table.log_scan import scan_slice
 from hoodie.table.view import FileSlice
@@ -241,7 +241,7 @@ def test_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch, bits: 
         more = [f"n{number}" for number in range(rng.randrange(4))]
         held = FileKeys(pa.array(texts, pa.string())).followed_by(pa.array(more, pa.string()))
         asked = list({f"{rng.randrange(60)}" for _ in range(rng.randrange(1, 40))} | {"n0", "n9"})
-        places, found = held.find(Wanted(pa.array(asked, pa.string())))
+        places, found = held.find(SoughtKeys(pa.array(asked, pa.string())))
         every = [*texts, *more]
         expected = {
             key: LOOK_UP if every.count(key) > 1 else every.index(key) for key in asked if key in every

@@ -35,7 +35,7 @@ from hoodie.index.in_memory.memory import (
     Group,
     KeyMemory,
     LogKeys,
-    Wanted,
+    SoughtKeys,
     key_memory,
 )
 from hoodie.index.locations import LOOK_UP, KeySearch, Locations, Positions
@@ -136,7 +136,7 @@ class _Look:
         self._storage = table.storage()
         self._snapshot = snapshot
         self._keys = keys
-        self._wanted = Wanted(keys)
+        self._sought = SoughtKeys(keys)
         self._memory = memory
         self._limit = limit
         self._pieces: list[tuple[int, Positions, Positions]] = []
@@ -166,11 +166,11 @@ class _Look:
         group = Group.of(self._table, base.partition, base.file_id)
         held = None if self._memory is None else self._memory.of(group).files.get((base.name, base.size))
         if held is not None:
-            return held.find(self._wanted)
+            return held.find(self._sought)
         with open_base(self._storage, base, None) as reader:
             held = self._loaded(group, base, reader)
             if held is not None:
-                return held.find(self._wanted)
+                return held.find(self._sought)
             search = KeySearch(self._keys)
             search.look(reader, 0)
         found = search.locations()

@@ -46,7 +46,7 @@ Logs = frozenset[File]
 _LOG_BYTES = 200
 
 
-class Wanted:
+class SoughtKeys:
     """Distinct keys that are looked for, and their hashes."""
 
     def __init__(self, keys: Array) -> None:
@@ -86,18 +86,18 @@ class FileKeys:
             self._table = np.sort(_hashes(self.keys) | np.arange(len(self.keys), dtype=np.uint64))
         return self._table
 
-    def find(self, wanted: Wanted) -> tuple[Positions, Positions]:
+    def find(self, sought: SoughtKeys) -> tuple[Positions, Positions]:
         """(places of the keys that the file has, row of each; LOOK_UP where several rows have it)."""
-        hashes, order = wanted.ordered
+        hashes, order = sought.ordered
         first = np.searchsorted(self.table, hashes)
         counts = np.searchsorted(self.table, hashes | _ROW, side="right") - first
         total = int(counts.sum())
         if total > len(self.keys) + len(hashes):  # many keys of one hash
-            return self._compare_all(wanted.keys)
+            return self._compare_all(sought.keys)
         candidates = np.repeat(first - (np.cumsum(counts) - counts), counts) + np.arange(total)
         rows = (self.table[candidates] & _ROW).astype(np.int64)
         places = np.repeat(order, counts)
-        equal = pc.equal(self.keys.take(array(rows)), wanted.keys.take(array(places)))
+        equal = pc.equal(self.keys.take(array(rows)), sought.keys.take(array(places)))
         mask = np.asarray(equal, dtype=np.bool_)
         return _each_once(places[mask].astype(np.int32), rows[mask].astype(np.int32))
 
@@ -287,13 +287,13 @@ def key_memory() -> KeyMemory:
     return _memory
 
 
-def _begin_anew() -> None:
+def _reset_after_fork() -> None:
     """In a process that was forked: another thread may have had the lock."""
     global _memory
     _memory = KeyMemory()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _is_later(name: str, than: str) -> bool:
