@@ -149,9 +149,8 @@ def _compiled(files: dict[str, bytes]) -> dict[str, bytes]:
     """Names and contents of the compiled modules. Raises ConfigError where this Python cannot start."""
     sources = {name: data for name, data in files.items() if name.endswith(".py")}
     command = [sys.executable, "-S", "-s", "-c", _COMPILE]
-    environ = {"PYTHONHASHSEED": "0", "PATH": os.environ.get("PATH", os.defpath)}
-    if "LD_LIBRARY_PATH" in os.environ:
-        environ["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+    own = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+    environ = {**own, "PYTHONHASHSEED": "0"}
     try:
         done = subprocess.run(
             command, input=marshal.dumps(sources), env=environ, cwd="/", capture_output=True, check=True
