@@ -43,7 +43,7 @@ def bare(folder: Path) -> Path:
     """The commands of a Python without packages."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     for package in ("pyarrow", "hoodie"):
-        line = [folder / "bin" / f"python{PYTHON}", "-E", "-c", f"import {package}"]
+        line: list[str | Path] = [folder / "bin" / f"python{PYTHON}", "-E", "-c", f"import {package}"]
         assert subprocess.run(line, check=False, capture_output=True).returncode == 1
     return folder / "bin"
 
