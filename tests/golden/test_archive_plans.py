@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import fastavro
@@ -51,6 +52,12 @@ def completed(table: Path) -> list[Instant]:
     return in_order({*active, *(entry.instant for entry in archived(table) if entry.instant.completed)})
 
 
+def newest(compactions: list[InstantTime], until: str) -> InstantTime:
+    return InstantTime(
+        REQUESTED.last(time for time in compactions if REQUESTED.until(time, until)) or NO_TIME
+    )
+
+
 def moments(history: list[Instant], merge_on_read: bool) -> Iterator[str]:
     """Hudi archives after a write and its clean, before an inline compaction: the newest instant then."""
     for number, instant in enumerate(history):
@@ -82,9 +89,7 @@ def test_each_run_chose_what_hudi_chose(golden_tables: Path, name: str) -> None:
         earliest = Retention.of(config, 0, True).earliest(timeline)
         facts = Facts(
             earliest=earliest.time if earliest else None,
-            metadata_compaction=InstantTime(
-                REQUESTED.last(time for time in compactions if REQUESTED.until(time, f"{now}999")) or NO_TIME
-            ),
+            metadata_compaction=partial(newest, compactions, f"{now}999"),
             merge_on_read=merge_on_read,
         )
         choice = choose(timeline, config, facts)

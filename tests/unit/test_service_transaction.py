@@ -191,8 +191,8 @@ def test_it_publishes_though_a_writer_sweeps_its_unfinished_file_away(base: str)
     class Swept(LocalStorage):
         times = 3
 
-        def _temporary(self, path: str, content: bytes) -> str:
-            made = super()._temporary(path, content)
+        def _temporary(self, path: str, content: bytes, *, sync: bool = True) -> str:
+            made = super()._temporary(path, content, sync=sync)
             if path.endswith(".commit") and self.times:
                 self.times -= 1
                 os.unlink(made)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -16,13 +17,23 @@ from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
 _END = object()
+#: seconds
+_WORTH_S = 0.005
 
 
 def prefetch(items: Iterator[_T]) -> Iterator[_T]:
-    """The same items and errors; a thread makes the next one while the caller works on the last.
+    """The same items and errors; a thread makes the next one while the caller works on the last. The caller
+    makes them itself as long as they take less than a thread is worth.
 
     Holds one item more. Closing it waits for the item that is being made.
     """
+    spent = 0.0
+    while spent < _WORTH_S:
+        begun = time.perf_counter()
+        if (item := next(items, _END)) is _END:
+            return
+        spent += time.perf_counter() - begun
+        yield item  # type: ignore[misc]  # it is no end
     with ThreadPoolExecutor(1, thread_name_prefix="prefetch") as pool:
         coming = pool.submit(next, items, _END)
         while (item := coming.result()) is not _END:

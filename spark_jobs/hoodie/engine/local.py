@@ -213,7 +213,7 @@ class LocalEngine(Engine):
 
     def _run(self, frame: LocalFrame, function: Callable[[Iterator[pa.RecordBatch]], _T]) -> list[_T]:
         """The function of the batches of each partition."""
-        if len(frame.partitions) <= 1:
+        if min(len(frame.partitions), self._parallelism) <= 1:
             return [function(source()) for source in frame.partitions]
         with ThreadPoolExecutor(self._parallelism) as pool:
             return list(pool.map(lambda source: function(source()), frame.partitions))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 
+#: files of at most so many bytes are parsed once as long as their content stays
+_KNOWN_FILES, _KNOWN_BYTES = 16, 1 << 16
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _UNESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r", "\f": "\\f"}
 _BLANK = " \t\f"
@@ -20,6 +23,10 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
     Raises ValueError for a malformed `\\uXXXX` escape.
     """
+    return dict(_known(data)) if len(data) <= _KNOWN_BYTES else _parsed(data)
+
+
+def _parsed(data: bytes) -> dict[str, str]:
     texts: dict[str, str] = {}
     for line in _logical_lines(data.decode("iso-8859-1")):
         match = _KEY.match(line)
@@ -29,6 +36,10 @@ def parse_properties(data: bytes) -> dict[str, str]:
             rest = rest[1:].lstrip(_BLANK)
         texts[_unescape(key)] = _unescape(rest)
     return texts
+
+
+#: a write reads the properties of its table again before each step that depends on them
+_known = functools.lru_cache(_KNOWN_FILES)(_parsed)
 
 
 def format_properties(texts: Mapping[str, str], comment: str, moment: datetime) -> bytes:

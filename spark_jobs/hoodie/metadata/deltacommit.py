@@ -62,9 +62,17 @@ class _Part:
 
 
 def write_deltacommit(
-    table: WrittenTable, instant: InstantTime, partitions: Iterable[Partition], fill: Fill, room: Room | None
+    table: WrittenTable,
+    instant: InstantTime,
+    partitions: Iterable[Partition],
+    fill: Fill,
+    room: Room | None,
+    *,
+    sole: bool,
 ) -> None:
-    """Raises TableError where a partition has no file groups, with nothing written."""
+    """Raises TableError where a partition has no file groups, with nothing written. `sole`: as of
+    `WrittenTable.complete`.
+    """
     listing, shown, ready = table.listing(), table.view, table.partitions
     slices: dict[Partition, list[FileSlice]] = {}
     for name in partitions:
@@ -95,7 +103,7 @@ def write_deltacommit(
             for name, spool in spools.items()
             for number in spool.filled
         ]
-        _write_parts(table, instant, parts, new)
+        _write_parts(table, instant, parts, new, sole=sole)
 
 
 def _unfounded(table: WrittenTable, slices: Sequence[FileSlice]) -> list[FileSlice]:
@@ -114,7 +122,7 @@ def _groups(partition: Partition, slices: Sequence[FileSlice]) -> int | Partitio
 
 
 def _write_parts(
-    table: WrittenTable, instant: InstantTime, parts: list[_Part], new: Sequence[FileSlice]
+    table: WrittenTable, instant: InstantTime, parts: list[_Part], new: Sequence[FileSlice], *, sole: bool
 ) -> None:
     """`new` file groups are begun like those of a new partition; their log files go with the instant."""
     requested = Instant(instant, Action.DELTACOMMIT, State.REQUESTED)
@@ -123,7 +131,7 @@ def _write_parts(
     begin_instant(table.store, inflight, table.store.content(_intended(parts, new)))
     at_once(new, lambda item: table.begin_group(item.partition, item.file_id, instant))
     stats = at_once(list(enumerate(parts)), partial(_write, table, instant))
-    table.complete(inflight, committed(table, stats, _OPERATION))
+    table.complete(inflight, committed(table, stats, _OPERATION), sole=sole)
 
 
 def committed(

@@ -97,12 +97,14 @@ class RecordSpool:
 
     def add(self, records: Records) -> None:
         """Raises TableError for records of each partition where file groups are of all, and the other way."""
-        few = records.rows.num_rows <= _FEW
-        with ThreadPoolExecutor(1 if few else _THREADS) as pool:
+        if records.rows.num_rows <= _FEW:
             # few are encoded at once: an encoding costs more than so few records do
-            rows = pool.submit(self._encoded, records.rows).result() if few else records.rows
-            parts = list(self._split(records, rows))
-            every = list(pool.map(by_key if few else self._cells, (given for _, (given, _) in parts)))
+            parts = list(self._split(records, self._encoded(records.rows)))
+            every = [by_key(given) for _, (given, _) in parts]
+        else:
+            parts = list(self._split(records, records.rows))
+            with ThreadPoolExecutor(_THREADS) as pool:
+                every = list(pool.map(self._cells, (given for _, (given, _) in parts)))
         for (number, (_, deletes)), cells in zip(parts, every, strict=True):
             turns = self._turns.setdefault(number, [])
             if cells.num_rows:

@@ -181,6 +181,7 @@ class MetadataWriter:
 
     def __init__(self, table: WrittenTable) -> None:
         self._table = table
+        self._listed = False
 
     @classmethod
     def open(cls, data: Table) -> MetadataWriter | None:
@@ -215,21 +216,33 @@ class MetadataWriter:
         """As `make`, of records that are in spools."""
         make_filled(WrittenTable(data), upto, partitions)
 
+    def _refresh(self) -> None:
+        """The timeline as it is now; and the properties, but the first time: `open` has just read them."""
+        self._table.refresh(read=self._listed)
+        self._listed = True
+
     @property
     def partitions(self) -> list[Partition]:
         """Those that readers may use."""
         return self._table.partitions
 
     def write(
-        self, instant: InstantTime, partitions: Iterable[Partition], fill: Fill, room: Room | None = None
+        self,
+        instant: InstantTime,
+        partitions: Iterable[Partition],
+        fill: Fill,
+        room: Room | None = None,
+        *,
+        sole: bool = False,
     ) -> None:
         """The deltacommit at an instant of the table, which is not completed yet. `fill` puts records for
         some of the writer's own `partitions`, and of those that Apache Hudi's indexer fills, into spools,
         which spill into `room`, before anything is written; none is a deltacommit, too. Nothing is written
-        where another process, at work on the same plan, has completed both instants meanwhile.
+        where another process, at work on the same plan, has completed both instants meanwhile. `sole`: no
+        other process completes the table's instant.
         """
         table = self._table
-        table.refresh()
+        self._refresh()
         table.sweep(instant)
         finish_rollbacks(table, instant)
         leftover = table.deltacommit(instant)
@@ -237,7 +250,7 @@ class MetadataWriter:
             return
         if leftover is not None:
             roll_back(table, leftover, table.rollback_time(instant))
-        write_deltacommit(table, instant, partitions, fill, room)
+        write_deltacommit(table, instant, partitions, fill, room, sole=sole)
 
     def rollback(self, instant: InstantTime, by: InstantTime) -> bool:
         """Take the deltacommit of an instant back, by a later instant of the table. False where there is
@@ -245,7 +258,7 @@ class MetadataWriter:
         records that say the contrary. Again after a kill.
         """
         table = self._table
-        table.refresh()
+        self._refresh()
         table.sweep(instant)
         finish_rollbacks(table, instant)
         target = table.deltacommit(instant)
@@ -256,7 +269,7 @@ class MetadataWriter:
 
     def is_compacted(self, instant: InstantTime) -> bool:
         """Do base files have the records of an instant, or will they, by a pending compaction."""
-        self._table.refresh()
+        self._refresh()
         return self._table.is_compacted(instant)
 
     def roll_back_killed(self) -> None:
@@ -265,7 +278,7 @@ class MetadataWriter:
         below others'.
         """
         table = self._table
-        table.refresh()
+        self._refresh()
         table.sweep()
         finish_rollbacks(table)
         roll_back_pending(table)

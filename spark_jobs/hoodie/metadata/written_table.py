@@ -135,14 +135,17 @@ class WrittenTable(Table):
         with suppress(AlreadyExists):
             begin_instant(self.store, instant, data)
 
-    def complete(self, instant: Instant, metadata: Metadata) -> None:
+    def complete(self, instant: Instant, metadata: Metadata, *, sole: bool = False) -> None:
         """Complete an instant of the metadata table. What it shows counts for readers where the table's own
         commit of that time is completed (hoodie.write.commit), which follows. Plans and rollbacks may be
         executed by several processes, which agree on the time. A deltacommit has log files, which belong to a
         slice by that time. So it has the one of its own process, and of two that complete one at least one
-        raises AlreadyExists.
+        raises AlreadyExists. `sole`: no other process completes the table's instant of that time.
         """
         data = self.store.content(metadata)
+        if sole:
+            create_instant(self.store, self.completing(instant), data, sole=True)
+            return
         if instant.action is Action.DELTACOMMIT:
             create_alone(self.store, self.completing(instant), data)
             return

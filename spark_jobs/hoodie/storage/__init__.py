@@ -110,6 +110,8 @@ class Storage(ABC):
     local = False
     #: may it be out of reach of a process that has no settings of the call
     remote = False
+    #: do names of a folder come in their order, each as it is when its turn has come
+    ordered = False
     #: can a file be replaced on the condition that it is still as it was read (`put_if`)
     conditional = False
     #: does `sweep_partial` make every `create` fail (Fenced) that has entered its `check` in that folder: a
@@ -214,6 +216,12 @@ class Storage(ABC):
 
         `check` is called as late as can be: what it raises leaves no file. See `fences`.
         """
+
+    def create_mark(self, path: str, data: bytes) -> None:
+        """As `create`, of a file that says something of a live process: a power failure, which ends that, may
+        take it, or its content, away.
+        """
+        self.create(path, data)
 
     def read_version(self, path: str) -> tuple[bytes, str]:
         """The content of a small file, and its version, which no other content of it has. Raises

@@ -159,12 +159,18 @@ class LocalStorage(Storage):
             self._sync_parent(path)
 
     def create(self, path: str, data: bytes, check: Check = None) -> None:
+        self._create(path, data, check, sync=True)
+
+    def create_mark(self, path: str, data: bytes) -> None:
+        self._create(path, data, None, sync=False)
+
+    def _create(self, path: str, data: bytes, check: Check, *, sync: bool) -> None:
         self._check(path)
         if not data and check is None:
             self._create_empty(path)
             return
         with _named(path):
-            tmp = self._temporary(path, data)
+            tmp = self._temporary(path, data, sync=sync)
         try:
             if check is not None:
                 check()
@@ -172,8 +178,9 @@ class LocalStorage(Storage):
                 self._take(tmp, path)
         finally:
             _remove(tmp)
-        with _named(path):
-            self._sync_parent(path)
+        if sync:
+            with _named(path):
+                self._sync_parent(path)
 
     def read_version(self, path: str) -> tuple[bytes, str]:
         data = self.read(path)
@@ -330,7 +337,7 @@ class LocalStorage(Storage):
             except FileExistsError:
                 raise AlreadyExists(f"{path} exists already", path=path) from None
 
-    def _temporary(self, path: str, data: bytes) -> str:
+    def _temporary(self, path: str, data: bytes, *, sync: bool = True) -> str:
         folder, name = os.path.split(path)
         self.make_dirs(folder)
         tmp = os.path.join(folder, f".{name}.{uuid.uuid4().hex[:12]}{TMP_SUFFIX}")
@@ -339,7 +346,7 @@ class LocalStorage(Storage):
                 begun = time.time()
                 file.write(data)
                 file.flush()
-                if self.access.sync:
+                if sync and self.access.sync:
                     os.fsync(file.fileno())
                 ahead = os.fstat(file.fileno()).st_mtime - begun
             late = time.time() - begun + _CLOCK_S

@@ -76,6 +76,7 @@ class Table:
         self._writes = False
         self._empty: Layout = ONE  # of a timeline without instants, as long as no properties were read
         self._properties: TableProperties | None = None
+        self._since_listing = False  # were the properties read after the timeline was listed last
         self._timeline: Timeline | None = None
         self._view: TimelineView | None = None
 
@@ -139,9 +140,15 @@ class Table:
     def read_properties(self, *, rounds: int = 5) -> TableProperties:
         """The properties as they are now."""
         self._properties = properties.load(self.storage, self.base_path, rounds=rounds)
+        self._since_listing = True
         if self._writes:
             self._check_writable(self._properties)
         return self._properties
+
+    @property
+    def listed_properties(self) -> TableProperties:
+        """The properties as they were when the timeline was listed last, or later."""
+        return self.properties if self._since_listing else self.read_properties()
 
     @property
     def timeline(self) -> Timeline:
@@ -170,14 +177,16 @@ class Table:
             if not moved:
                 self._check_not_moved(former)
 
-    def refresh(self) -> Timeline:
+    def refresh(self, *, read: bool = True, beside: bool = True) -> Timeline:
         """The timeline as it is now. Raises CommitConflict in a handle that writes where another process has
-        moved the instants to the layout of another version.
+        moved the instants to the layout of another version. Without `read` the properties stay as they were,
+        without `beside` what lies beside the timeline, too: for a look at the files of known instants, which
+        go where the layout changes.
         """
-        return self._refreshed()
+        return self._refreshed(read=read, beside=beside)
 
-    def _refreshed(self, *, read: bool = True) -> Timeline:
-        former, timeline = self._timeline, self._list(read=read)
+    def _refreshed(self, *, read: bool, beside: bool = True) -> Timeline:
+        former, timeline = self._timeline, self._list(read=read, beside=beside)
         self._check_not_moved(former)
         return timeline
 
@@ -191,7 +200,7 @@ class Table:
                 version=version,
             )
 
-    def _list(self, *, read: bool = True) -> Timeline:
+    def _list(self, *, read: bool = True, beside: bool = True) -> Timeline:
         """Without `read`, properties that were read just before stay."""
         props = self._properties
         timeline = Timeline.load(
@@ -200,8 +209,10 @@ class Table:
             self._timeline,
             empty=self._empty if props is None else self.layout,
             whole=self._writes,
+            beside=beside,
             known=None if props is None else (props.version, props.timeline_utc),
         )
+        self._since_listing = False
         outdated = props is not None and self.layout is not timeline.layout
         if timeline.layout is not ONE and (outdated or (self._writes and read)):
             self.read_properties()

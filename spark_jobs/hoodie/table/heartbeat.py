@@ -227,9 +227,9 @@ class Heartbeat:
         """
         for _ in range(_SWEPT):
             with contextlib.suppress(Fenced):
-                self._storage.create(self._path, self._content)
+                self._storage.create_mark(self._path, self._content)
                 return
-        self._storage.create(self._path, self._content)
+        self._storage.create_mark(self._path, self._content)
 
     def silence(self) -> None:
         """No further beat; the file stays, and counts as dead in this process."""

@@ -15,6 +15,8 @@ from hoodie.table.partition import PARTITION_FILE
 from hoodie.timeline.active import META_FOLDER
 
 _THREADS = 8
+#: folders of a file system are listed by so many threads where they are more than these
+_FEW = 4
 #: as many requests for folders are worth one for the files of all of them
 _WORTH = 8
 #: says of a folder, by its path in the table, whether it or a folder in it is wanted
@@ -90,6 +92,8 @@ class StorageListing:
 
     def many(self, partitions: Iterable[str]) -> dict[str, Sequence[FileInfo]]:
         wanted = list(partitions)
+        if not self._storage.remote and len(wanted) <= _FEW:
+            return {partition: self.files(partition) for partition in wanted}
         self._list_at_once(wanted)
         with ThreadPoolExecutor(_THREADS) as pool:
             return dict(zip(wanted, pool.map(self.files, wanted), strict=True))

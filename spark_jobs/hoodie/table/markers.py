@@ -19,7 +19,9 @@ from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
 from hoodie.timeline.time import InstantTime
 
-TEMP_FOLDER = f"{META_FOLDER}/.temp"
+#: in `.hoodie`; an object store has it as long as something is in it
+MARKERS = ".temp"
+TEMP_FOLDER = f"{META_FOLDER}/{MARKERS}"
 _INFIX = ".marker."
 
 

@@ -19,12 +19,13 @@ from hoodie.timeline.models.rollback import InstantInfo
 class Commit:
     """An instant about to be completed. `metadata` is the content of the completed file: CommitMetadata of a
     write, a compaction or a clustering, else the metadata class of the action. A savepoint's instant has the
-    time of the commit that it keeps.
+    time of the commit that it keeps. `sole`: no other process completes it.
     """
 
     table: Table
     instant: Instant
     metadata: Metadata
+    sole: bool = False
 
     @cached_property
     def data(self) -> bytes:

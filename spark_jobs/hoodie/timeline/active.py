@@ -157,6 +157,7 @@ class Timeline:
         *,
         empty: Layout = ONE,
         whole: bool = False,
+        beside: bool = True,
         known: tuple[int, bool] | None = None,
     ) -> Timeline:
         """Raises TableNotFound where `.hoodie` is missing, and UnsupportedVersion or HalfUpgraded.
@@ -164,32 +165,37 @@ class Timeline:
         `before`, an earlier load of the same table, is the result itself when no file came or went, and else
         lends the times and the commits that it knows: files of completed instants never change. `empty`: the
         layout of a table without instants. `known`: as of `placed`. Without `whole`, what lies beside the
-        timeline need not be listed again.
+        timeline need not be listed again. Without `beside` it is not, where `before` has a folder of its own:
+        for a look at what is in that, whatever the layout is by now.
         """
         storage = storage or storage_for(base_path)
         earlier = before.mtimes if before is not None else None
-        if before is not None and not whole and before.layout is not ONE and before._is_current(storage):
+        apart = before is not None and before.layout is TWO
+        if before is not None and apart and beside and not whole and before._is_current(storage):
             return before
         folder = meta_path(base_path)
-        later = empty is TWO or (before is not None and before.layout is TWO)
+        later = empty is TWO or apart
         listing = frozenset[str]() if later else frozenset(storage.names(folder))
         same = isinstance(earlier, ModificationTimes) and listing and listing == earlier.listing
         if same and VERSION_CHANGE not in listing:
             return before  # type: ignore[return-value]
         layout: Layout = ONE
-        beside, utc = listing, False
-        if later or LATER_FOLDER in listing:
-            layout, listing, beside, utc = placed(storage, base_path, empty, known)
-        if not beside and not storage.exists(folder):
+        found, utc = listing, False
+        if before is not None and apart and not beside:
+            listing = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
+            layout, found, utc = TWO, before.beside, before.utc
+        elif later or LATER_FOLDER in listing:
+            layout, listing, found, utc = placed(storage, base_path, empty, known)
+        if not found and not storage.exists(folder):
             raise TableNotFound(
                 f"{base_path} is no Hudi table: {folder} is missing; check the path, or write to it first",
                 path=base_path,
             )
-        if before is not None and before._is_listed(listing, beside, layout):
+        if before is not None and before._is_listed(listing, found, layout):
             return before
         instants, names = layout.instants(listing)
         mtimes = ModificationTimes(storage, f"{base_path}/{layout.folder}", listing, names)
-        timeline = cls(base_path, instants, mtimes, layout, utc, beside=beside)
+        timeline = cls(base_path, instants, mtimes, layout, utc, beside=found)
         if before is not None and isinstance(earlier, ModificationTimes) and before.layout is layout:
             mtimes.take(earlier)
             timeline.contents.take(before.contents, mtimes)
@@ -378,9 +384,11 @@ class Timeline:
         """What the instant's file contains. Raises FileNotFoundError where it is gone, unless it was read
         before, and TableBusy for a completed commit where the version has changed since the listing.
         """
+        return self._kept(instant, self._looked_up(instant, storage))
+
+    def _looked_up(self, instant: Instant, storage: Storage | None) -> bytes:
         lasting = instant.completed and instant.action in COMMIT_ACTIONS
-        name = self.layout.name(instant)
-        data = self.contents.get(name) if lasting else None
+        data = self.contents.get(self.layout.name(instant)) if lasting else None
         if data is None:
             storage = storage or storage_for(self.base_path)
             try:
@@ -389,21 +397,24 @@ class Timeline:
                 if lasting:
                     check_layout(storage, self.base_path, self.layout)
                 raise
-            if lasting:
-                self.contents.keep(name, data)
+        return data
+
+    def _kept(self, instant: Instant, data: bytes) -> bytes:
+        if instant.completed and instant.action in COMMIT_ACTIONS:
+            self.contents.keep(self.layout.name(instant), data)
         return data
 
     def read_each(self, instants: Iterable[Instant], storage: Storage) -> Iterator[tuple[Instant, bytes]]:
         """What the files of these instants contain, in turn, but those that are gone. Of a storage that is
-        asked over a network it reads several at once. Raises as `read`.
+        asked over a network it reads several at once, after the first. Raises as `read`.
         """
         if not storage.remote:
             found = ((instant, self._found(instant, storage)) for instant in instants)
-            yield from ((instant, data) for instant, data in found if data is not None)
+            yield from ((item, self._kept(item, data)) for item, data in found if data is not None)
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        waiting, ahead = iter(instants), _AHEAD
+        waiting, ahead, large = iter(instants), 1, False
         coming = deque[tuple[Instant, Any]]()
         with ThreadPoolExecutor(_AHEAD, thread_name_prefix="commits") as pool:
             while True:
@@ -414,12 +425,13 @@ class Timeline:
                 instant, reading = coming.popleft()
                 data = reading.result()
                 if data is not None:
-                    ahead = 1 if len(data) > _LARGE else ahead
-                    yield instant, data
+                    large = large or len(data) > _LARGE
+                    ahead = 1 if large else _AHEAD
+                    yield instant, self._kept(instant, data)
 
     def _found(self, instant: Instant, storage: Storage) -> bytes | None:
         try:
-            return self.read(instant, storage)
+            return self._looked_up(instant, storage)
         except FileNotFoundError:
             return None
 

@@ -58,7 +58,7 @@ class TimelineStore:
         """
         if not instant.completed or instant.completion or not self.layout.has_completion_time:
             return [self.path(instant)]
-        names = self.storage.names(self.folder)
+        names = (name for name in self.storage.names(self.folder) if name.startswith(instant.time))
         found = [item for item in map(self.layout.parse, names) if item == instant]
         return [self.path(item) for item in sorted(found, key=lambda item: str(item.completion or ""))]
 
@@ -188,11 +188,13 @@ def begin_instant(store: TimelineStore, instant: Instant, data: bytes = b"", che
     store.create(instant, data, check)
 
 
-def create_instant(store: TimelineStore, instant: Instant, data: bytes, check: Check = None) -> None:
+def create_instant(
+    store: TimelineStore, instant: Instant, data: bytes, check: Check = None, *, sole: bool = False
+) -> None:
     """Create the completed file of an instant; raises as `TimelineStore.create`, and AlreadyExists where
-    another process completed it at another time.
+    another process completed it at another time. `sole`: no other process completes it.
     """
-    if instant.completion is not None and (others := store.paths(instant.completed_at(None))):
+    if instant.completion is not None and not sole and (others := store.paths(instant.completed_at(None))):
         raise AlreadyExists(others[0])
     store.create(instant, data, check)
 

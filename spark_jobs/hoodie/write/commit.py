@@ -80,7 +80,8 @@ class Commits:
             attempt.check()
             said = validate(metadata)
             metadata = replace(metadata, extra_metadata={**metadata.extra_metadata, **said})
-        made = Commit(table=self.table, instant=instant, metadata=metadata)
+        sole = not attempt.of_service
+        made = Commit(table=self.table, instant=instant, metadata=metadata, sole=sole)
         kind = CommitEvent if attempt.of_service else WriteEvent
         self._announce(self._event(made, metadata.operation_type, kind))
         attempt.prepared = self.participants
@@ -172,7 +173,7 @@ def _publish(made: Commit, attempt: Attempt) -> None:
     """Create the completed file; after a failure the storage is asked whether it is there after all."""
     attempt.open, attempt.content = False, made.data
     try:
-        create = partial(create_instant, made.table.store, made.instant, made.data)
+        create = partial(create_instant, made.table.store, made.instant, made.data, sole=made.sole)
         attempt.publish(partial(create, check=attempt.check))
     except BaseException as error:
         # should this look fail too, nothing is withdrawn: the next writer sees what became of the instant

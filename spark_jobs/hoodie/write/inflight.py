@@ -114,7 +114,7 @@ class InflightWrite(Attempt):
 
     def superseded(self) -> bool:
         """Its own files are gone, or a rollback or restore names it. Those of other instants are no sign."""
-        timeline = self.table.refresh()
+        timeline = self.table.refresh(read=False, beside=False)
         mine = map(timeline.name, (self.pending, self.pending.with_state(State.REQUESTED)))
         if not all(map(timeline.has_file, mine)):
             return True
@@ -167,7 +167,7 @@ class InflightService(Attempt):
     def superseded(self) -> bool:
         """Its plan is gone, or a successor has it. Rollbacks are no sign: writers go on beside it."""
         plan = self.table.store.name(self.pending.with_state(State.REQUESTED))
-        return not self.table.refresh().has_file(plan) or not self.gate.held
+        return not self.table.refresh(read=False, beside=False).has_file(plan) or not self.gate.held
 
     def fenced(self) -> Fenced:
         return Fenced(

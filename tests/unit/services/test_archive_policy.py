@@ -179,12 +179,12 @@ def test_what_the_metadata_table_still_needs_stays() -> None:
     loaded = timeline(*commits(8), *(f"{n} clean" for n in range(20, 26)))
     every = numbers(chosen(loaded))
     assert every == ["20 clean", "21 clean", "22 clean", *commits(5)]
-    compacted = chosen(loaded, Facts(metadata_compaction=InstantTime(f"{at(3)}001")))
+    compacted = chosen(loaded, Facts(metadata_compaction=lambda: InstantTime(f"{at(3)}001")))
     assert numbers(compacted) == ["1 commit", "2 commit", "3 commit"]
-    none = chosen(loaded, Facts(metadata_compaction=InstantTime("")))
+    none = chosen(loaded, Facts(metadata_compaction=lambda: InstantTime("")))
     assert none.instants == ()
     assert none.reason == "held back by the metadata table, which has no compaction yet"
-    assert numbers(chosen(loaded, Facts(metadata_compaction=at(99)))) == every
+    assert numbers(chosen(loaded, Facts(metadata_compaction=lambda: at(99)))) == every
 
 
 @pytest.mark.parametrize(

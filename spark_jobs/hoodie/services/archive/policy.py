@@ -35,15 +35,16 @@ class Facts:
     `earliest` is the instant that the cleaner's settings retain. `replaced_left` returns for a completed
     replacecommit whether files of the groups that it replaced are still there; it is called only for those
     that would be archived. `archived`: is the instant in the archive already, so that a run was killed before
-    it deleted it? `metadata_compaction` is the newest compaction of the metadata table, "" where that has
-    none yet, None for tables without a metadata table. `schema_commit` returns the commit whose schemacommit
-    counts, of a table with schema-on-read evolution; it is called only where commits would be archived.
+    it deleted it? `metadata_compaction` returns the newest compaction of the metadata table, "" where that
+    has none yet, None for tables without a metadata table. `schema_commit` returns the commit whose
+    schemacommit counts, of a table with schema-on-read evolution. Both are called only where instants would
+    be archived.
     """
 
     earliest: InstantTime | None = None
     replaced_left: Callable[[Instant], bool] = lambda instant: False
     archived: Callable[[Instant], bool] = lambda instant: False
-    metadata_compaction: InstantTime | None = None
+    metadata_compaction: Callable[[], InstantTime | None] = lambda: None
     merge_on_read: bool = False
     schema_commit: Callable[[], str | None] = lambda: None
 
@@ -66,7 +67,7 @@ def choose(timeline: Timeline, config: Config, facts: Facts) -> Choice:
     least, most = limits(timeline, config, facts.earliest)
     commits, held = _commits(timeline, config, facts, least, most)
     chosen = [*_apart(timeline, facts, least, most, commits), *commits]
-    bound = facts.metadata_compaction
+    bound = facts.metadata_compaction() if chosen else None
     if bound is not None:
         hold = Hold(bound, _METADATA_TABLE if bound else _NO_METADATA_COMPACTION)
         if any(not instant.is_before(bound) for instant in chosen):

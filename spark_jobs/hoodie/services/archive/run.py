@@ -130,7 +130,7 @@ def facts(target: ServiceTable, timeline: Timeline) -> Facts:
         earliest=earliest.time if earliest else None,
         replaced_left=lambda instant: _replaced_left(target.storage, timeline, instant),
         archived=_archived(target, timeline),
-        metadata_compaction=_metadata_compaction(target),
+        metadata_compaction=partial(_metadata_compaction, target),
         merge_on_read=target.props.table_type is TableType.MERGE_ON_READ,
         schema_commit=schema_commit,
     )
@@ -244,6 +244,9 @@ def _metadata_compaction(target: ServiceTable) -> InstantTime | None:
 
 def _unmerged(target: ServiceTable) -> bool:
     """Whether archive files have to be merged, or a merge was killed."""
+    folder, _, name = target.table.archive_folder.rpartition("/")
+    if folder == target.table.store.folder and not target.table.timeline.has_file(name):
+        return False  # nothing was ever archived
     archive = target.table.written_archive
     if archive.is_unfinished():
         return True

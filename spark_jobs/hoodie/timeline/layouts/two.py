@@ -7,6 +7,7 @@ modification time is the completion, the content is JSON.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -23,6 +24,8 @@ _FOLDER = f"{META_FOLDER}/timeline"
 _AVRO = b"Obj\x01"
 #: of a time with milliseconds
 _DIGITS = 17
+#: names that are parsed once: an operation lists the timeline several times
+_KNOWN = 1 << 14
 
 _PENDING = {
     "inflight": (Action.COMMIT, State.INFLIGHT),
@@ -44,16 +47,7 @@ class LayoutTwo(Layout):
     clustering = Action.CLUSTERING
 
     def parse(self, name: str) -> Instant | None:
-        time, _, suffix = name.partition(".")
-        pending = _PENDING.get(suffix)
-        if pending is not None:
-            return Instant(InstantTime(time), *pending) if is_time(time) else None
-        action = _COMPLETED.get(suffix)
-        time, under, completion = time.partition("_")
-        if action is None or not is_time(time) or (under and not is_time(completion)):
-            return None
-        completed = InstantTime(completion) if completion else None
-        return Instant(InstantTime(time), action, State.COMPLETED, completed)
+        return _parsed(name)
 
     def name(self, instant: Instant) -> str:
         if not instant.completed:
@@ -65,7 +59,7 @@ class LayoutTwo(Layout):
         best: dict[tuple[InstantTime, Action], Instant] = {}
         names: list[str] = []
         for name in listing:
-            instant = self.parse(name)
+            instant = _parsed(name)
             if instant is None:
                 continue
             names.append(name)
@@ -106,6 +100,20 @@ class LayoutTwo(Layout):
         extra = {name: text or "" for name, text in metadata.extra_metadata.items()}
         model = _model(isinstance(metadata, ReplaceCommitMetadata))
         return write_record(model, {**record, "extraMetadata": extra})
+
+
+@functools.lru_cache(_KNOWN)
+def _parsed(name: str) -> Instant | None:
+    time, _, suffix = name.partition(".")
+    pending = _PENDING.get(suffix)
+    if pending is not None:
+        return Instant(InstantTime(time), *pending) if is_time(time) else None
+    action = _COMPLETED.get(suffix)
+    time, under, completion = time.partition("_")
+    if action is None or not is_time(time) or (under and not is_time(completion)):
+        return None
+    completed = InstantTime(completion) if completion else None
+    return Instant(InstantTime(time), action, State.COMPLETED, completed)
 
 
 def _check_completion(instant: Instant, name: str) -> None:

@@ -204,7 +204,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
         """
         if not has_metadata_table(table):
             return
-        whole, gone = table.read_properties().metadata_partitions, due_to_go(table, self._config)
+        whole, gone = table.listed_properties.metadata_partitions, due_to_go(table, self._config)
         if Partition.FILES.value in gone or (gone and not whole):
             self.drop(table, "; ".join(sorted(set(gone.values()))))
         elif not whole and not begun_partitions(table):
@@ -318,7 +318,8 @@ class MetadataTableUpdate(MetadataTableParticipant):
         records = {kept: given for kept, given in found.items() if given is not None}
         partitions = [kept.partition for kept in records]
         try:
-            writer.write(changed.instant, partitions, partial(_fill, changed, records), changed.room)
+            fill = partial(_fill, changed, records)
+            writer.write(changed.instant, partitions, fill, changed.room, sole=commit.sole)
         except (FileNotFoundError, TableNotFound):
             if MetadataWriter.open(_opened(commit.table)) is not None:
                 raise  # else a writer that does not keep it has removed it meanwhile

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.table.handle import Table
 from hoodie.table.log_undo import log_undo
-from hoodie.table.markers import MarkerType, delete_markers, marker_instants, read_markers
+from hoodie.table.markers import MARKERS, MarkerType, delete_markers, marker_instants, read_markers
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action
@@ -39,7 +39,7 @@ def sweep_attempts(table: Table, timeline: Timeline) -> bool:
 
     Returns whether there were any.
     """
-    found = marker_instants(table)
+    found = marker_instants(table) if timeline.holds(MARKERS) else []
     if found and any(time not in {item.time for item in timeline} for time in found):
         timeline = table.refresh()  # one of Apache Hudi's may have begun since: it takes no lock for that
     completed = {instant.time: instant for instant in timeline.commits()}

@@ -46,6 +46,8 @@ _KEY_SHARE = 8
 #: estimates: bytes of keys that one core reads and compares in a second, files that it opens in a second, and
 #: seconds that a job takes beside that
 _BYTES_A_SECOND, _FILES_A_SECOND, _JOB_SECONDS = 100 << 20, 200, 0.5
+#: a look-up that takes no longer is done by one thread
+_THREADS_SECONDS = 0.05
 #: bytes of stored keys for which another task is started
 _UNIT_BYTES = 4 << 20
 #: answers of at most so many bytes are sent to every task; rows are shuffled to larger ones
@@ -119,7 +121,9 @@ def tagged(
     summaries = raise_errors(rows)
     key_bytes = sum(summary["key_bytes"] for summary in summaries)
     work = _Work(context, profile, slices, groups, key_bytes, profile.partitions)
-    local = LocalEngine().for_storage(local=context.table.storage().local)
+    on_disk = context.table.storage().local
+    alone = on_disk and work.short
+    local = LocalEngine(1) if alone else LocalEngine().for_storage(local=on_disk)
     cores, tasks = local.parallelism, len(summaries)
     here = not any(summary["more_keys"] for summary in summaries)
     few = here and work.seconds(cores) <= work.seconds(engine.parallelism) + _JOB_SECONDS
@@ -207,6 +211,11 @@ class _Work:
         size = self.key_bytes + self._stored(0, len(self.slices))
         work = size / _BYTES_A_SECOND + len(self.slices) / _FILES_A_SECOND
         return work / max(1, min(cores, len(self.slices)))
+
+    @property
+    def short(self) -> bool:
+        """Is it done before threads are worth it. An index with parts of its own may ask a network."""
+        return self._key_parts == 1 and self.seconds(1) <= _THREADS_SECONDS
 
     @property
     def _key_parts(self) -> int:
