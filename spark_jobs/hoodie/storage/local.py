@@ -44,8 +44,6 @@ _TRANSIENT = frozenset(
 _CLOCK_S = 2.0
 #: no such file, and no file can be there: a table may name any
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
-
-
 #: the content and the size of a file, without its times
 _sync_data = getattr(os, "fdatasync", os.fsync)
 
@@ -178,13 +176,11 @@ class LocalStorage(Storage):
                 self._take(tmp, path)
         finally:
             _remove(tmp)
-        if sync:
-            with _named(path):
-                self._sync_parent(path)
+        with _named(path):
+            self._sync_parent(path, sync=sync)
 
     def read_version(self, path: str) -> tuple[bytes, str]:
-        data = self.read(path)
-        return data, _version(data)
+        return (data := self.read(path)), _version(data)
 
     def put_if(self, path: str, data: bytes, version: str | None) -> str | None:
         """Callers exclude one another by a lock on a file beside."""
@@ -356,8 +352,9 @@ class LocalStorage(Storage):
             raise
         return tmp
 
-    def _sync_parent(self, path: str) -> None:
-        self.sync(os.path.dirname(path))
+    def _sync_parent(self, path: str, *, sync: bool = True) -> None:
+        if sync:
+            self.sync(os.path.dirname(path))
 
 
 class _Output(io.BufferedWriter, Output):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from hoodie.codec.prefetch import parallel
+from hoodie.codec.prefetch import parallel, prefetch
 
 
 def numbers(start: int, made: list[int], ended: list[int] | None = None) -> Generator[int, None, None]:
@@ -24,6 +24,21 @@ def numbers(start: int, made: list[int], ended: list[int] | None = None) -> Gene
 
 def wait_for(what: Callable[[], bool]) -> None:
     assert any(what() or threading.Event().wait(0.01) for _ in range(1000))
+
+
+@pytest.mark.parametrize("worth", [0.0, 60.0], ids=["slow", "quick"])
+def test_the_next_item_is_made_ahead_where_that_takes_long(
+    worth: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hoodie.codec.prefetch._WORTH_S", worth)
+    made: list[int] = []
+    items = prefetch(numbers(0, made))
+    assert next(items) == 0
+    if worth:
+        assert made == [0]
+    else:
+        wait_for(lambda: made == [0, 1])
+    assert list(items) == list(range(1, 10))
 
 
 def test_one_source_after_the_other() -> None:
