@@ -384,7 +384,7 @@ class Timeline:
         """What the instant's file contains. Raises FileNotFoundError where it is gone, unless it was read
         before, and TableBusy for a completed commit where the version has changed since the listing.
         """
-        return self._kept(instant, self._looked_up(instant, storage))
+        return self._cached(instant, self._looked_up(instant, storage))
 
     def _looked_up(self, instant: Instant, storage: Storage | None) -> bytes:
         lasting = instant.completed and instant.action in COMMIT_ACTIONS
@@ -399,7 +399,7 @@ class Timeline:
                 raise
         return data
 
-    def _kept(self, instant: Instant, data: bytes) -> bytes:
+    def _cached(self, instant: Instant, data: bytes) -> bytes:
         if instant.completed and instant.action in COMMIT_ACTIONS:
             self.contents.keep(self.layout.name(instant), data)
         return data
@@ -410,7 +410,7 @@ class Timeline:
         """
         if not storage.remote:
             found = ((instant, self._found(instant, storage)) for instant in instants)
-            yield from ((item, self._kept(item, data)) for item, data in found if data is not None)
+            yield from ((item, self._cached(item, data)) for item, data in found if data is not None)
             return
         from concurrent.futures import ThreadPoolExecutor
 
@@ -427,7 +427,7 @@ class Timeline:
                 if data is not None:
                     large = large or len(data) > _LARGE
                     ahead = 1 if large else _AHEAD
-                    yield instant, self._kept(instant, data)
+                    yield instant, self._cached(instant, data)
 
     def _found(self, instant: Instant, storage: Storage) -> bytes | None:
         try:
