@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from airflow_hoodie import HoodieTable
 from airflow_hoodie.exceptions import HoodieConfigurationError
 from airflow_hoodie.operators.write import UpsertOperator
 from scripts.environment import DATAPROC
@@ -25,10 +26,10 @@ def test_options_that_it_has_not() -> None:
     """Where the DAG is parsed, which needs no package of Google's."""
     given: dict[str, Any] = {
         "task_id": "write",
-        "table": "/lake/orders",
+        "table": HoodieTable(name="orders", path="/lake/orders", record_keys="id"),
         "source": "/in",
         "engine": "dataproc",
     }
     UpsertOperator(**given, engine_options=PLACE)
     with pytest.raises(HoodieConfigurationError, match="did you mean 'cluster_name'"):
-        UpsertOperator(**given, engine_options={**PLACE, "cluster": "lake"})
+        UpsertOperator(**given, engine_options={**PLACE, "cluster_nam": "lake"})
