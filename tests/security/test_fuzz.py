@@ -33,10 +33,11 @@ from hoodie.config.key import Config
 from hoodie.errors import HoodieError
 from hoodie.format import names
 from hoodie.format.base_file import BaseFileFormat, BaseFileReader, KeySummary
-from hoodie.format.bloom import BloomFilter, in_range
+from hoodie.format.bloom import BloomFilter
 from hoodie.format.hfile import HFileReader
 from hoodie.format.internal_schema import InternalSchema, parse_history
 from hoodie.format.java_properties import parse_properties
+from hoodie.format.key_range import in_range
 from hoodie.format.log_block import BlockType
 from hoodie.format.log_data import carried_columns, read_data_block, read_delete_block, record_count
 from hoodie.format.log_file import LogFileReader

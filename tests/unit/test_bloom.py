@@ -20,19 +20,17 @@ from hypothesis import strategies as st
 
 from hoodie.codec.hashing import MurmurKeys, murmur
 from hoodie.errors import ConfigError, InputError, TableError
+from hoodie.format import bloom as bloom_module
+from hoodie.format import bloom_size
 from hoodie.format.bloom import (
     BLOOM_FILTER_KEY,
     BLOOM_TYPE_KEY,
-    MAX_KEY_KEY,
-    MIN_KEY_KEY,
     BloomFilter,
     BloomSize,
     KeyHashes,
-    in_range,
-    java_max,
-    java_min,
-    key_range,
 )
+from hoodie.format.bloom_size import FilterSettings, SizedFilter
+from hoodie.format.key_range import MAX_KEY_KEY, MIN_KEY_KEY, in_range, java_max, java_min, key_range
 from hoodie.format.settings import BloomType
 from tests.support.properties import examples
 
@@ -544,3 +542,137 @@ def test_footers_of_real_hudi(golden_tables: Path, table: str, entries: int, fpp
         assert ours.to_string() == text, path.name
         compared += 1
     assert compared
+
+
+# ---- filters sized by their files
+
+
+def sized(kind: BloomType, fpp: float = 1e-9, most: int | None = None) -> FilterSettings:
+    return FilterSettings(None, fpp, kind, most)
+
+
+def some_keys(start: int, stop: int) -> pa.Array[Any]:
+    return pa.array([f"key-{number:07d}" for number in range(start, stop)])
+
+
+def stored(made: BloomFilter | SizedFilter) -> BloomFilter:
+    return BloomFilter.from_string(made.to_string(), made.type.value)
+
+
+@pytest.mark.parametrize("kind", list(BloomType))
+@pytest.mark.parametrize("count", [1, 100, 101, 5_000, 120_000])
+def test_a_filter_is_sized_by_its_keys_and_keeps_its_rate(kind: BloomType, count: int) -> None:
+    """A hundredth, which a sample can show; also beyond the keys that dynamic filters of Hudi are for."""
+    made = sized(kind, 0.01).new()
+    for start in range(0, count, 997):
+        made.add(some_keys(start, min(count, start + 997)))
+    found = stored(made)
+    assert found.might_contain(some_keys(0, count)).all()
+    assert found.might_contain(some_keys(1_000_000, 1_100_000)).mean() < 0.012
+    assert found.rows == 1
+    bits = 10 * max(100, count * 9 // 8)
+    assert len(made.to_string()) <= 60 + bits / 6
+
+
+@pytest.mark.parametrize("kind", list(BloomType))
+def test_keys_of_a_filter_are_folded_where_they_take_too_much_memory(
+    monkeypatch: pytest.MonkeyPatch, kind: BloomType
+) -> None:
+    """The bits are those of a filter that had its size from the start."""
+    monkeypatch.setattr(bloom_size, "MOST_BITS", 1 << 18)
+    monkeypatch.setattr(bloom_size, "HELD_BYTES", 10_000)
+    made = sized(kind).new()
+    for start in range(0, 2_000, 100):
+        made.add(some_keys(start, start + 100))
+    found = stored(made)
+    assert found.size.m == 1 << 17, "the least part of MOST_BITS that 2,250 keys need"
+    fresh = BloomFilter(kind, found.size, found.num_entries, found.num_entries, 0, 1)
+    fresh.add(some_keys(0, 2_000))
+    assert fresh.to_string() == made.to_string()
+
+
+@pytest.mark.parametrize("kind", list(BloomType))
+def test_a_filter_is_continued_while_it_has_room(kind: BloomType) -> None:
+    asked: list[int] = []
+
+    def again() -> list[pa.Array[Any]]:
+        asked.append(1)
+        return [some_keys(0, 600), some_keys(600, 1_000)]
+
+    settings = sized(kind)
+    first = settings.new()
+    first.add(some_keys(0, 1_000))
+    second = settings.continued(stored(first), 1_000, again)
+    assert second is not None
+    second.add(some_keys(1_000, 1_060))
+    found = stored(second)
+    assert (asked, found.size) == ([], stored(first).size)
+    assert found.might_contain(some_keys(0, 1_060)).all()
+    third = settings.continued(stored(first), 1_000, again)
+    assert third is not None
+    third.add(some_keys(1_000, 1_060))
+    third.add(some_keys(1_060, 3_000))
+    found = stored(third)
+    assert asked == [1]
+    assert found.might_contain(some_keys(0, 3_000)).all()
+    assert found.size == BloomSize.quick(3_375, 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("known", "rows"),
+    [
+        pytest.param(BloomFilter.create(60_000, 1e-9), 40, id="far too large"),
+        pytest.param(BloomFilter.create(60_000, 1e-9), 60_100, id="too small"),
+        pytest.param(BloomFilter.create(1_000, 0.1), 900, id="of a worse rate"),
+        pytest.param(BloomFilter.create(1_000, 1e-9, BloomType.SIMPLE), 1_001, id="too small, SIMPLE"),
+    ],
+)
+def test_a_filter_of_another_size_is_made_again(known: BloomFilter, rows: int) -> None:
+    assert sized(BloomType.DYNAMIC_V0).continued(known, rows, list) is None
+
+
+def test_a_filter_for_some_more_keys_than_a_file_has_is_continued() -> None:
+    known = BloomFilter.create(60_000, 1e-9)
+    assert sized(BloomType.DYNAMIC_V0).continued(known, 50_000, list) is not None
+
+
+def test_the_most_entries_of_dynamic_filters_bound_those_sized_by_files() -> None:
+    for kind, entries in ((BloomType.DYNAMIC_V0, 500), (BloomType.SIMPLE, 2_250)):
+        made = sized(kind, most=500).new()
+        made.add(some_keys(0, 2_000))
+        found = stored(made)
+        assert found.size == BloomSize.quick(entries, 1e-9)
+        assert found.might_contain(some_keys(0, 2_000)).all()
+        assert sized(kind, most=500).continued(found, 2_000, list) is not None
+
+
+@pytest.mark.parametrize("fpp", [0.5, 0.25, 0.1, 1e-3, 1e-9, 1e-30])
+@pytest.mark.parametrize("entries", [1, 7, 100, 60_000])
+def test_two_thirds_of_the_rounds_take_few_more_bits(fpp: float, entries: int) -> None:
+    least, size = BloomSize.of(entries, fpp), BloomSize.quick(entries, fpp)
+    assert size.entries(fpp) >= entries
+    assert size.m <= math.ceil(least.m * 1.08) + 1
+    assert size.k <= least.k
+
+
+def test_a_filter_sized_by_its_file_needs_a_rate() -> None:
+    for fpp in (0.0, 1.0, 2.0, float("nan")):
+        with pytest.raises(ConfigError, match="between 0 and 1"):
+            sized(BloomType.SIMPLE, fpp).new()
+
+
+def test_a_sized_filter_refuses_a_key_without_text() -> None:
+    made = sized(BloomType.DYNAMIC_V0).new()
+    for keys in (pa.array(["a", None]), pa.array(["a", ""])):
+        with pytest.raises(InputError):
+            made.add(keys)
+    assert not stored(made).might_contain(pa.array(["a"])).any()
+
+
+def test_bits_of_a_row_too_large_for_bytes_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = some_keys(0, 5_000)
+    first, second = BloomFilter.create(5_000, 1e-3), BloomFilter.create(5_000, 1e-3)
+    first.add(keys)
+    monkeypatch.setattr(bloom_module, "_MOST_FLAGS", 0)
+    second.add(keys)
+    assert first.to_string() == second.to_string()

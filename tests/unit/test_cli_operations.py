@@ -9,7 +9,7 @@ import pytest
 
 import hoodie
 from tests.support.cli import Run, document
-from tests.unit.write.support import HIVE_STYLE, KEY, PARTITION, SMALL_FILTERS, listing
+from tests.unit.write.support import HIVE_STYLE, KEY, PARTITION, listing
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def table(tmp_path: Path) -> str:
     path = str(tmp_path / "orders")
     days = [f"2026-01-0{number // 2 + 1}" for number in range(6)]
     rows = pa.table({"id": [f"k{number}" for number in range(6)], "day": days, "n": list(range(6))})
-    hoodie.write_table(rows, path, options={KEY: "id", PARTITION: "day", HIVE_STYLE: True, **SMALL_FILTERS})
+    hoodie.write_table(rows, path, options={KEY: "id", PARTITION: "day", HIVE_STYLE: True})
     return path
 
 

@@ -18,11 +18,11 @@ from hoodie.table.checkup import ERROR
 from hoodie.table.doctor import check_table
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.token_store import TokenStore
-from tests.unit.write.support import KEY, ORDERING, PARTITION, SMALL_FILTERS, listing
+from tests.unit.write.support import KEY, ORDERING, PARTITION, listing
 
 STORAGE = LocalStorage()
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
-OPTIONS: dict[str, Any] = {KEY: "id", PARTITION: "region", ORDERING: "ts", **SMALL_FILTERS, **OFF}
+OPTIONS: dict[str, Any] = {KEY: "id", PARTITION: "region", ORDERING: "ts", **OFF}
 FEW = {"hoodie.cleaner.commits.retained": 1, "hoodie.keep.min.commits": 1, "hoodie.keep.max.commits": 2}
 CONTENTS = {
     "nothing": b"",

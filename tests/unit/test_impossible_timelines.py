@@ -18,10 +18,10 @@ from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time, parse_instant
 from hoodie.timeline.time import REQUESTED
 from tests.support.later_tables import new_tables_of
-from tests.unit.write.support import KEY, ORDERING, SMALL_FILTERS, listing
+from tests.unit.write.support import KEY, ORDERING, listing
 
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
-OPTIONS: dict[str, Any] = {KEY: "id", ORDERING: "ts", **SMALL_FILTERS, **OFF}
+OPTIONS: dict[str, Any] = {KEY: "id", ORDERING: "ts", **OFF}
 LATE = "20981231000000000"
 ROWS = pa.table({"id": ["a", "b"], "ts": [1, 1]})
 

@@ -26,7 +26,6 @@ from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, HoodieError, StorageError
 from hoodie.format.base_file import footer_of
 from hoodie.format.bloom import BLOOM_FILTER_KEY, BloomFilter
-from hoodie.format.settings import BLOOM_ENTRIES, BLOOM_FPP, BLOOM_MAX_ENTRIES
 from hoodie.storage import Storage, normalize, storage_for
 from hoodie.table import properties
 from hoodie.table.doctor import check_table
@@ -444,12 +443,11 @@ def test_a_table_s_requests(store: Store) -> None:
 UPSERT, QUERY = 36, 12
 
 
-def test_a_footer_with_the_largest_filter_of_the_defaults_takes_one_request(
+def test_a_footer_with_the_largest_filter_of_apache_hudis_defaults_takes_one_request(
     store: Store, storage: Storage
 ) -> None:
     """More keys than a filter is for make a second one, and then no third."""
-    one = BloomFilter.create(BLOOM_ENTRIES.default, BLOOM_FPP.default, max_entries=BLOOM_MAX_ENTRIES.default)
-    text = one.to_string() * 2
+    text = BloomFilter.create(60_000, 1e-9, max_entries=100_000).to_string() * 2
     sink = io.BytesIO()
     values = np.random.default_rng(1).integers(0, 1 << 62, 200_000)
     with pq.ParquetWriter(sink, pa.schema([("id", pa.int64())]), store_schema=False) as writer:

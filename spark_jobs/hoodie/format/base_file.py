@@ -24,24 +24,18 @@ from hoodie.format.bloom import (
     BLOOM_FILTER_KEY,
     BLOOM_TYPE_KEY,
     LEGACY_BLOOM_FILTER_KEY,
-    MAX_KEY_KEY,
-    MIN_KEY_KEY,
+    MAX_ENTRIES,
     BloomFilter,
-    java_max,
-    java_min,
-    key_range,
 )
+from hoodie.format.bloom_size import FilterSettings, SizedFilter
 from hoodie.format.instant_time import InstantTime
+from hoodie.format.key_range import MAX_KEY_KEY, MIN_KEY_KEY, java_max, java_min, key_range
 from hoodie.format.meta_fields import COMMIT_SEQNO, COMMIT_TIME, FILE_NAME, PARTITION_PATH, RECORD_KEY
 from hoodie.format.names import BaseFileName
 from hoodie.format.parquet_guard import Footer, Pages
 from hoodie.format.settings import (
     BLOCK_SIZE,
     BLOOM_ENABLED,
-    BLOOM_ENTRIES,
-    BLOOM_FPP,
-    BLOOM_MAX_ENTRIES,
-    BLOOM_TYPE,
     COMPRESSION_CODEC,
     FILE_SLACK,
     MAX_FILE_SIZE,
@@ -69,11 +63,8 @@ class BaseFileFormat:
     max_file_size: int
     slack: float
     block_size: int
-    bloom: bool
-    bloom_entries: int
-    bloom_fpp: float
-    bloom_type: BloomType
-    bloom_max_entries: int
+    #: None: files get no filters
+    bloom: FilterSettings | None
 
     @classmethod
     def of(cls, config: Config) -> BaseFileFormat:
@@ -82,24 +73,18 @@ class BaseFileFormat:
             config[MAX_FILE_SIZE],
             config[FILE_SLACK],
             min(config[BLOCK_SIZE], config[MAX_FILE_SIZE]),
-            config[BLOOM_ENABLED],
-            config[BLOOM_ENTRIES],
-            config[BLOOM_FPP],
-            config[BLOOM_TYPE],
-            config[BLOOM_MAX_ENTRIES],
+            FilterSettings.of(config) if config[BLOOM_ENABLED] else None,
         )
 
-    def new_filter(self) -> BloomFilter | None:
-        if not self.bloom:
-            return None
-        return BloomFilter.create(self.bloom_entries, self.bloom_fpp, self.bloom_type, self.bloom_max_entries)
+    def new_filter(self) -> BloomFilter | SizedFilter | None:
+        return None if self.bloom is None else self.bloom.new()
 
 
 @dataclass
 class KeySummary:
     """Bloom filter and key range of a file; a new version of the file continues its predecessor's."""
 
-    bloom: BloomFilter | None
+    bloom: BloomFilter | SizedFilter | None
     low: str | None = None
     high: str | None = None
 
@@ -352,25 +337,28 @@ class BaseFileReader:
             _ = low.encode(), high.encode()  # UnicodeEncodeError where the footer has no UTF-8
         return low, high
 
-    def bloom(self, max_entries: int = BLOOM_MAX_ENTRIES.default) -> BloomFilter | None:
+    def bloom(self, max_entries: int | None = None) -> BloomFilter | None:
         """The footer's filter; `max_entries` matters only when keys will be added, the footer lacks it."""
         footer = self.footer
         text = footer.get(BLOOM_FILTER_KEY) or footer.get(LEGACY_BLOOM_FILTER_KEY)
-        return BloomFilter.from_string(text, footer.get(BLOOM_TYPE_KEY), max_entries) if text else None
+        if not text:
+            return None
+        return BloomFilter.from_string(text, footer.get(BLOOM_TYPE_KEY), max_entries or MAX_ENTRIES)
 
     def summary(self, format_: BaseFileFormat) -> KeySummary | None:
-        """The file's own key summary, to be continued; None when it lacks what `format_` asks for, and when
-        a new one is to be built: keys are never removed from a filter, which would grow with every new key.
+        """The file's own key summary, to be continued while the reader is open; None when it lacks what
+        `format_` asks for, and when a new one is to be built.
         """
-        bounds = self.key_bounds()
-        bloom = self.bloom(format_.bloom_max_entries) if format_.bloom else None
-        if bounds is None or (format_.bloom and bloom is None):
+        bounds, settings = self.key_bounds(), format_.bloom
+        if bounds is None:
             return None
-        if bloom is not None and bloom.type is BloomType.DYNAMIC_V0:
-            needed = -(-self._file.metadata.num_rows // bloom.num_entries)
-            if bloom.rows > max(1, needed):
-                return None
-        return KeySummary(bloom, *bounds)
+        if settings is None:
+            return KeySummary(None, *bounds)
+        known = self.bloom(settings.max_entries)
+        if known is None:
+            return None
+        bloom = settings.continued(known, self._file.metadata.num_rows, self.record_keys)
+        return None if bloom is None else KeySummary(bloom, *bounds)
 
     def keep(self, chosen: Callable[[pq.FileMetaData], list[int]]) -> None:
         """From now on `batches` gives the rows of those row groups only whose numbers `chosen` returns."""

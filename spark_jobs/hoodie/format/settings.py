@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 
-from hoodie.config.key import Key, bool_key, enum_key, float_key, int_key, parse_fraction
+from hoodie.config.key import Key, bool_key, enum_key, float_key, int_key, parse_fraction, parse_int
 from hoodie.errors import ConfigError
 
 
@@ -48,8 +48,13 @@ BLOCK_SIZE = int_key(
 BLOOM_ENABLED = bool_key(
     "hoodie.parquet.bloom.filter.enabled", True, "Write a bloom filter into every base file.", group="storage"
 )
-BLOOM_ENTRIES = int_key(
-    "hoodie.index.bloom.num_entries", 60000, "Keys a bloom filter is sized for.", minimum=1, group="index"
+BLOOM_ENTRIES: Key[int | None] = Key(
+    "hoodie.index.bloom.num_entries",
+    None,
+    "Keys a bloom filter is sized for. Unset: those of its file and an eighth more, at least 100.",
+    parse_int,
+    minimum=1,
+    group="index",
 )
 BLOOM_FPP: Key[float] = Key(
     "hoodie.index.bloom.fpp",
@@ -81,10 +86,12 @@ class BloomType(enum.Enum):
 BLOOM_TYPE = enum_key(
     "hoodie.bloom.index.filter.type", BloomType.DYNAMIC_V0, "Kind of bloom filter written.", group="index"
 )
-BLOOM_MAX_ENTRIES = int_key(
+BLOOM_MAX_ENTRIES: Key[int | None] = Key(
     "hoodie.bloom.index.filter.dynamic.max.entries",
-    100000,
-    "Keys up to which a dynamic bloom filter grows.",
+    None,
+    "Keys up to which a dynamic bloom filter grows. Unset: 100,000 where hoodie.index.bloom.num_entries is "
+    "set; filters sized by their files have no such bound.",
+    parse_int,
     minimum=1,
     group="index",
 )

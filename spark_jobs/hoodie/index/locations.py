@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 
 from hoodie.codec.arrays import whole
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
-from hoodie.format.bloom import KeyHashes, in_range
+from hoodie.format.bloom import KeyHashes
+from hoodie.format.key_range import in_range
 from hoodie.table.handle import TableRef
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice

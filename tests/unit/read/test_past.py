@@ -24,11 +24,11 @@ from tests.support.arrow import arrow_schema
 from tests.support.stores import after, store_at, timeline_at
 from tests.support.tiers import full_but
 from tests.unit.read.support import Row
-from tests.unit.write.support import KEY, ORDERING, PARTITION, SMALL_FILTERS
+from tests.unit.write.support import KEY, ORDERING, PARTITION
 
 STORAGE = LocalStorage()
 OFF = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
-OPTIONS: dict[str, Any] = {KEY: "id", PARTITION: "region", ORDERING: "ts", **SMALL_FILTERS, **OFF}
+OPTIONS: dict[str, Any] = {KEY: "id", PARTITION: "region", ORDERING: "ts", **OFF}
 SCHEMA = arrow_schema([("id", pa.string()), ("region", pa.string()), ("ts", pa.int64())])
 TYPE = "hoodie.datasource.write.table.type"
 RETAINED = "hoodie.cleaner.fileversions.retained"

@@ -36,14 +36,11 @@ SORT_MODE = "hoodie.bulkinsert.sort.mode"
 VERSION = "hoodie.write.table.version"
 NULL_FOR_MISSING = "hoodie.write.set.null.for.missing.columns"
 
-#: filters for 60,000 keys take longer than all else that these tests do
-SMALL_FILTERS: dict[str, Any] = {"hoodie.index.bloom.num_entries": 200}
-
 #: keys, partition and ordering of SMALL_SCHEMA and FULL_SCHEMA
-OPTIONS: dict[str, Any] = {KEY: "id", PARTITION: "region", ORDERING: "ts", **SMALL_FILTERS}
+OPTIONS: dict[str, Any] = {KEY: "id", PARTITION: "region", ORDERING: "ts"}
 
 #: key, ordering and one value, no partition
-PLAIN: dict[str, Any] = {KEY: "id", ORDERING: "ts", **SMALL_FILTERS}
+PLAIN: dict[str, Any] = {KEY: "id", ORDERING: "ts"}
 PLAIN_SCHEMA = arrow_schema([("id", pa.string()), ("ts", pa.int64()), ("val", pa.string())])
 
 

@@ -14,7 +14,8 @@ import pytest
 import hoodie
 from hoodie.errors import StorageError
 from hoodie.format.base_file import BaseFileReader
-from hoodie.format.bloom import BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, MAX_KEY_KEY, MIN_KEY_KEY, KeyHashes
+from hoodie.format.bloom import BLOOM_FILTER_KEY, BLOOM_TYPE_KEY, KeyHashes
+from hoodie.format.key_range import MAX_KEY_KEY, MIN_KEY_KEY
 from hoodie.storage.local import LocalStorage
 from tests.support.tables import SMALL_SCHEMA, as_table, small_rows
 from tests.unit.write.support import (

@@ -28,7 +28,6 @@ from tests.unit.write.support import (
     ORDERING,
     PARTITION,
     PLAIN,
-    SMALL_FILTERS,
     SORT_MODE,
     check_meta,
     data_files,
@@ -237,7 +236,6 @@ def test_partitions_by_time_are_gathered_if_they_are_mixed(tmp_path: Path) -> No
         KEYGEN: "org.apache.hudi.keygen.TimestampBasedKeyGenerator",
         "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
         "hoodie.keygen.timebased.output.dateformat": "yyyyMMdd",
-        **SMALL_FILTERS,
     }
     rows = plain(*[(f"k{number}", number * 86_400_000 // 10, "x") for number in range(40)])
     for order, calls in ((np.arange(40), []), (np.arange(40) * 13 % 40, ["shuffle to 4"])):

@@ -29,7 +29,6 @@ from tests.unit.write.merge_on_read import (
 from tests.unit.write.support import (
     OPTIONS,
     PARTITION,
-    SMALL_FILTERS,
     Pair,
     data_files,
     listing,
@@ -103,7 +102,7 @@ def test_key_columns_may_be_narrower_or_wider(tmp_path: Path) -> None:
     """As from CSV, where whole numbers are long."""
     path = str(tmp_path / "t")
     rows = pa.table({"id": pa.array([1, 2, 3], pa.int32()), "v": ["a", "b", "c"]})
-    options = {"hoodie.datasource.write.recordkey.field": "id", **SMALL_FILTERS}
+    options = {"hoodie.datasource.write.recordkey.field": "id"}
     hoodie.write_table(rows, path, options=options)
     for wide, expected in ((pa.int64(), [2, 3]), (pa.int16(), [3])):
         number = 4 - len(expected) - 1

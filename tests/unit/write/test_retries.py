@@ -22,7 +22,7 @@ from hoodie.write.operation import Operation, WriteRequest, WriteResult
 from tests.support.arrow import arrow_schema
 from tests.support.at_once import OPTIMISTIC
 from tests.support.processes import forked
-from tests.unit.write.support import BUDGET, KEY, NULL_FOR_MISSING, ORDERING, PARTITION, SMALL_FILTERS
+from tests.unit.write.support import BUDGET, KEY, NULL_FOR_MISSING, ORDERING, PARTITION
 
 pytestmark = pytest.mark.full
 
@@ -31,7 +31,6 @@ INDEX, TYPE = "hoodie.index.type", "hoodie.datasource.write.table.type"
 SPILL = "hoodie.memory.spillable.map.path"
 AT_ONCE = {
     **OPTIMISTIC,
-    **SMALL_FILTERS,
     KEY: "id",
     PARTITION: "p",
     ORDERING: "v",

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from hoodie.codec.arrays import Array, Bools, whole
 from hoodie.config.versions import LayoutVersion
-from hoodie.format.bloom import BloomFilter, KeyHashes, in_range
+from hoodie.format.bloom import BloomFilter, KeyHashes
 from hoodie.format.hfile_records import KEY_FIELD
+from hoodie.format.key_range import in_range
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.metadata.keys import file_key
 from hoodie.metadata.partitions import Records

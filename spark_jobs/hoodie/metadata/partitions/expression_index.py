@@ -21,7 +21,8 @@ from hoodie.codec.arrays import Array, pc, whole
 from hoodie.config.key import Config
 from hoodie.errors import ConfigError
 from hoodie.format.bloom import BloomFilter
-from hoodie.format.settings import BLOOM_ENTRIES, BLOOM_FPP, BLOOM_MAX_ENTRIES, BLOOM_TYPE, BloomType
+from hoodie.format.bloom_size import FilterSettings, SizedFilter
+from hoodie.format.settings import BloomType
 from hoodie.metadata.index_definitions import V1, V2, IndexDefinition
 from hoodie.metadata.partitions.column_ranges import (
     DATE,
@@ -163,7 +164,7 @@ def unknown(definition: IndexDefinition) -> str:
         for name in function.options:
             int(definition.options[name])
         if definition.kind == FILTERS:
-            empty_filter(definition, Config.of({}))
+            filter_settings(definition, Config.of({})).new()
     except (LookupError, ValueError, ConfigError):
         return f"its options {dict(definition.options)} are not those of {definition.function}"[:300]
     return ""
@@ -220,26 +221,27 @@ def range_of_results(definition: IndexDefinition, of: ColumnRange) -> ColumnRang
     return replace(of, kind=INT, low=low, high=high)
 
 
-def empty_filter(definition: IndexDefinition, config: Config) -> BloomFilter:
+def filter_settings(definition: IndexDefinition, config: Config) -> FilterSettings:
     """By the options of the index, and the settings. Raises ConfigError, and ValueError for an option that is
     no number.
     """
     kind, entries, fpp, most = (definition.options.get(name) for name in FILTER_OPTIONS)
-    return BloomFilter.create(
-        config[BLOOM_ENTRIES] if entries is None else int(entries),
-        config[BLOOM_FPP] if fpp is None else float(fpp),
-        config[BLOOM_TYPE] if kind is None else BloomType.of(kind),
-        config[BLOOM_MAX_ENTRIES] if most is None else int(most),
+    asked = FilterSettings.of(config)
+    return FilterSettings(
+        asked.entries if entries is None else int(entries),
+        asked.fpp if fpp is None else float(fpp),
+        asked.type if kind is None else BloomType.of(kind),
+        asked.max_entries if most is None else int(most),
     )
 
 
 def result_filter(
     definition: IndexDefinition, config: Config, parts: Iterable[Results]
-) -> BloomFilter | None:
+) -> BloomFilter | SizedFilter | None:
     """Of the results of a file; None where some are not certain. The empty text and nulls are in no filter:
     Apache Hudi fails at both.
     """
-    made = empty_filter(definition, config)
+    made = filter_settings(definition, config).new()
     for part in parts:
         if part.uppermost is not None:
             return None

@@ -285,7 +285,8 @@ class Handles:
                         output.summary.add(piece.column(RECORD_KEY))
                     output.carry(piece, merged.fresh[start : start + piece.num_rows])
                     start += piece.num_rows
-        stats += self._roll(base.partition, prefix, index, output, self._unmatched(parts, inserts))
+            # the reader is open, as the summary may need the stored keys again
+            stats += self._roll(base.partition, prefix, index, output, self._unmatched(parts, inserts))
         if not self.context.operation.brings_rows:
             self.missing += sum(part.unmatched().num_rows for part in parts)
         counts = first.counts

@@ -21,8 +21,8 @@ from hoodie.timeline.commit import CommitMetadata
 #: sizes of data files by name, by partition path
 Files: TypeAlias = Mapping[str, Mapping[str, int]]
 _THREADS = 8
-#: footers in memory; one with a bloom filter of Apache Hudi's default size has 0.4 MiB
-_TOGETHER = 64
+#: footers in memory; that of a file of a million rows has 8 MiB of bloom filter
+_TOGETHER = 16
 
 
 @dataclass(frozen=True)
