@@ -5,15 +5,20 @@ the texts that name the partition, the file group and the instant replaced by ot
 the rows' meta columns, in statistics and in footers, for which nothing is compressed. So the table is what
 the writer would have made: keys are unique in a partition, statistics and bloom filters are right, commits
 name their files.
+
+Where `real` is given, the partitions after so many first ones consist of hard links: listings, commits and
+sizes are those of as many files, but rows that are read there name another partition.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +26,13 @@ import pyarrow as pa
 
 import hoodie
 from hoodie.table.partition import PARTITION_FILE
-from hoodie.timeline.commit import pretty_json
+from hoodie.timeline.commit import CommitMetadata, pretty_json
+from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.layout import Layout
+from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.layouts.two import TWO
+from hoodie.timeline.relayout import completion_of
+from hoodie.timeline.time import InstantTime
 
 OPTIONS = {
     "hoodie.table.name": "large",
@@ -33,50 +44,83 @@ OPTIONS = {
     "hoodie.write.fsync": "false",
 }
 _FIRST = datetime(2024, 1, 1)
-_STATES = ("commit", "inflight")
+#: names that a file gets; ext4 has 65,000 at most
+_NAMES = 60_000
 
 
 @dataclass(frozen=True)
 class LargeTable:
-    """`partitions` of `files` file groups of `rows` rows each, made by `commits` bulk inserts."""
+    """`partitions` of `files` file groups of `rows` rows each, made by `commits` bulk inserts. `version` is 6
+    or 9, `kind` the table's type. `real`: so many partitions have files of their own, None: all.
+    """
 
     path: str
     partitions: int
     files: int = 10
     commits: int = 1
     rows: int = 10
+    version: int = 6
+    kind: str = "COPY_ON_WRITE"
+    real: int | None = None
 
     def make(self) -> None:
         """Write all of it; the folder must not be there."""
         with tempfile.TemporaryDirectory(prefix="hoodie-large-") as folder:
             templates = self._templates(folder)
-            meta = Path(self.path, ".hoodie")
-            for name in ("", ".aux", ".temp", "archived"):
-                (meta / name).mkdir(parents=True, exist_ok=True)
-            properties = Path(folder, "t/.hoodie/hoodie.properties").read_bytes()
-            (meta / "hoodie.properties").write_bytes(properties)
             first = templates[0]
+            meta = Path(folder, "t", ".hoodie")
+            done = json.loads(Path(meta, ONE.name(self._commit(first.instant))).read_text())
+            begun = json.loads(Path(meta, ONE.name(self._commit(first.instant, State.INFLIGHT))).read_text())
+            begun["partitionToWriteStats"] = {first.place: begun["partitionToWriteStats"][first.place]}
             marker = Path(folder, "t", first.place, PARTITION_FILE).read_bytes()
-            done, inflight = (Path(folder, f"t/.hoodie/{first.instant}.{state}") for state in _STATES)
-            commit = json.loads(done.read_text())
-            stat = json.loads(inflight.read_text())["partitionToWriteStats"][first.place]
-            planned = {**json.loads(inflight.read_text()), "partitionToWriteStats": {first.place: stat}}
-        total = self.partitions * self.files
+            properties = Path(folder, f"v{self.version}/.hoodie/hoodie.properties").read_bytes()
+        for name in (".aux", ".temp", "archived" if self._layout is ONE else "timeline/history"):
+            Path(self.path, ".hoodie", name).mkdir(parents=True, exist_ok=True)
+        Path(self.path, ".hoodie/hoodie.properties").write_bytes(properties)
+        total, files = self.partitions * self.files, _Files()
         for number in range(self.commits):
             instant = self.instant(number)
             stats: dict[str, list[str]] = {}
             for file in range(number * total // self.commits, (number + 1) * total // self.commits):
-                partition, template = _place(file // self.files), templates[file % self.files]
-                if partition not in stats:
-                    self._partition(partition, marker.replace(first.instant.encode(), instant.encode()))
-                    stats[partition] = []
+                place, template = file // self.files, templates[file % self.files]
+                partition, linked = _place(place), self.real is not None and place >= self.real
                 change = template.change(partition, file, instant)
-                Path(self.path, change(template.path)).write_bytes(change.bytes(template.data))
+                if partition not in stats:
+                    stats[partition] = []
+                    if file % self.files == 0:
+                        Path(self.path, partition).mkdir()
+                        one = Path(self.path, partition, PARTITION_FILE)
+                        files.make(one, PARTITION_FILE if linked else "", partial(change.bytes, marker))
+                content = partial(change.bytes, template.data)
+                one = Path(self.path, change(template.path))
+                files.make(one, template.file_id if linked else "", content)
                 stats[partition].append(change(template.stat))
-            begun = pretty_json(planned).replace(first.place, next(iter(stats)))
-            (meta / f"{instant}.commit.requested").touch()
-            (meta / f"{instant}.inflight").write_text(begun)
-            (meta / f"{instant}.commit").write_text(_commit(commit, stats))
+            self._publish(instant, pretty_json(begun).replace(first.place, next(iter(stats))), done, stats)
+
+    @property
+    def _layout(self) -> Layout:
+        return ONE if self.version < 8 else TWO
+
+    def _commit(self, instant: str, state: State = State.COMPLETED) -> Instant:
+        action = Action.COMMIT if self.kind == "COPY_ON_WRITE" else Action.DELTACOMMIT
+        return Instant(InstantTime(instant), action, state)
+
+    def _publish(
+        self, instant: str, begun: str, done: Mapping[str, Any], stats: Mapping[str, Sequence[str]]
+    ) -> None:
+        """The three files of a commit."""
+        layout, completed, text = self._layout, self._commit(instant), _commit(done, stats)
+        if layout is TWO:
+            completed = completed.completed_at(completion_of(completed.time))
+        for item, content in (
+            (self._commit(instant, State.REQUESTED), ""),
+            (self._commit(instant, State.INFLIGHT), begun),
+            (completed, text),
+        ):
+            data = content.encode()
+            if data and layout is TWO:
+                data = layout.content(CommitMetadata.parse(data))
+            Path(layout.path(self.path, item)).write_bytes(data)
 
     def upsert(self, partitions: range, version: int, files: int | None = None) -> pa.Table:
         """New values of every row of the first `files` (all of them) of these partitions."""
@@ -98,12 +142,15 @@ class LargeTable:
         # files are copied beside the writer, and a metadata table would not list them
         alone = {
             **OPTIONS,
-            "hoodie.write.table.version": "6",
+            "hoodie.datasource.write.table.type": self.kind,
             "hoodie.table.services.enabled": "false",
             "hoodie.metadata.enable": "false",
         }
-        done = hoodie.write_table(rows, f"{folder}/t", operation="bulk_insert", options=alone)
-        value = json.loads(Path(folder, f"t/.hoodie/{done.instant}.commit").read_text())
+        for path, version in ((f"v{self.version}", str(self.version)), ("t", "6")):
+            options = {**alone, "hoodie.write.table.version": version}
+            done = hoodie.write_table(rows, f"{folder}/{path}", operation="bulk_insert", options=options)
+        name = ONE.name(self._commit(done.instant))
+        value = json.loads(Path(folder, "t/.hoodie", name).read_text())
         found = []
         for place in places:
             (stat,) = value["partitionToWriteStats"][place]
@@ -112,11 +159,22 @@ class LargeTable:
             found.append(_Template(place, done.instant, stat["fileId"], stat["path"], text, data))
         return found
 
-    def _partition(self, partition: str, marker: bytes) -> None:
-        folder = Path(self.path, partition)
-        folder.mkdir(exist_ok=True)
-        if not (folder / PARTITION_FILE).exists():
-            (folder / PARTITION_FILE).write_bytes(marker)
+
+class _Files:
+    """Makes files; those with the same key, if it is not "", are names of few."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[Path, int]] = {}
+
+    def make(self, path: Path, key: str, content: Callable[[], bytes]) -> None:
+        known, names = self._made.get(key, (path, 0))
+        if names % _NAMES:
+            os.link(known, path)
+        else:
+            path.write_bytes(content())
+            known = path
+        if key:
+            self._made[key] = known, names + 1
 
 
 @dataclass(frozen=True)

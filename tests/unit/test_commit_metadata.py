@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hoodie.codec import avro_search
 from hoodie.errors import TableError
 from hoodie.timeline import commit_details
 from hoodie.timeline.commit import (
@@ -22,6 +24,10 @@ from hoodie.timeline.commit import (
     pretty_json,
 )
 from hoodie.timeline.commit_details import CommitDetails, base_file_totals, schema_text, stats_of
+from hoodie.timeline.instant import Action
+from hoodie.timeline.layout import Layout
+from hoodie.timeline.layouts.one import ONE
+from hoodie.timeline.layouts.two import TWO
 from hoodie.timeline.time import InstantTime
 
 
@@ -42,10 +48,16 @@ def _commits(folder: Path) -> list[bytes]:
     return [data for data in map(Path.read_bytes, files) if data.startswith(b"{")]
 
 
+def _search_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small commits, too, and in small steps."""
+    for name, value in (("_SMALL", 0), ("_EACH", 0), ("_WINDOW", 7)):
+        monkeypatch.setattr(commit_details, name, value)
+
+
 def test_what_is_searched_in_a_commit_is_what_parsing_it_shows(
     golden_tables: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commit_details, "_SMALL", 0)
+    _search_all(monkeypatch)
     seen = 0
     for data in _commits(golden_tables):
         value, metadata = json.loads(data), CommitMetadata.parse(data)
@@ -76,7 +88,7 @@ def test_a_large_commit_that_was_torn_is_refused() -> None:
     ["", "eu", " : ", 'a"b', "a\\b", "größe", "path", "logFiles", "partitionToWriteStats", "extraMetadata"],
 )
 def test_a_partition_of_any_name_is_found(partition: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(commit_details, "_SMALL", 0)
+    _search_all(monkeypatch)
     stats = {name: (WriteStat(file_id=f"f{name}", path="p"),) for name in ("us", partition)}
     extra = {"eu": '"eu" : [ { } ]', "schema": f'{{"{partition}" : [ ]}}'}
     found = ReplaceCommitMetadata(
@@ -89,6 +101,62 @@ def test_a_partition_of_any_name_is_found(partition: str, monkeypatch: pytest.Mo
     # as another writer may lay it out
     for text in (json.dumps(json.loads(found)), json.dumps(json.loads(found), separators=(",", ":"))):
         assert stats_of(text.encode(), [partition]) == {partition: expected[partition]}
+
+
+def test_a_commit_of_avro_is_searched_as_it_is_parsed(
+    later_tables: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _search_all(monkeypatch)
+    seen = 0
+    for path in later_tables.rglob(".hoodie/timeline/*commit"):
+        data, action = path.read_bytes(), Action(path.suffix[1:])
+        if not data.startswith(b"Obj"):
+            continue
+        value = partial(TWO.commit_value, action)
+        stats = stats_of(data, None, value)
+        for partition in [*stats, "other", "path"]:
+            expected = {partition: stats[partition]} if partition in stats else {}
+            assert stats_of(data, [partition], value) == expected
+        assert stats_of(data, list(stats), value) == stats
+        seen += len(stats)
+    assert seen > 100
+
+
+@pytest.mark.parametrize("layout", [ONE, TWO], ids=["one", "two"])
+def test_of_a_commit_of_many_partitions_few_statistics_are_decoded(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many of a commit of ten thousand as of one of four hundred; nothing else is parsed."""
+    decoded: list[int] = []
+    for module, name in ((commit_details, "_list_at"), (avro_search, "read_value")):
+        found = getattr(module, name)
+
+        def counted(*arguments: Any, found: Any = found) -> Any:
+            group = found(*arguments)
+            decoded.append(len(group))
+            return group
+
+        monkeypatch.setattr(module, name, counted)
+
+    def never(_: bytes) -> dict[str, Any]:
+        raise AssertionError("all of it is parsed")
+
+    groups = []
+    for partitions in (400, 10_000):
+        stats = {
+            name: tuple(
+                WriteStat(file_id=f"{name}-{file}", path=f"{name}/{file}.parquet", partition_path=name)
+                for file in range(3)
+            )
+            for name in (f"p{number}" for number in range(partitions))
+        }
+        data = layout.content(CommitMetadata(stats, operation_type="UPSERT", extra_metadata={"p7": "p11"}))
+        decoded.clear()
+        found = stats_of(data, ["p7", "p11", "p177", "none"], never)
+        groups.append({name: [stat["fileId"] for stat in group] for name, group in found.items()})
+        assert sum(decoded) == 9
+    wanted = ("p7", "p11", "p177")
+    assert groups[0] == groups[1] == {name: [f"{name}-{file}" for file in range(3)] for name in wanted}
 
 
 def test_totals_and_schema(golden_tables: Path) -> None:

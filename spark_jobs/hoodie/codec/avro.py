@@ -19,7 +19,7 @@ import io
 import json
 import lzma
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -254,17 +254,31 @@ def read_datum(name: str, data: bytes, writer_schema: str) -> dict[str, Any]:
 
     Raises TableError when `data` is torn or the schema another model's.
     """
+    try:
+        record = _read(io.BytesIO(data), lambda: _parsed_text(writer_schema), _parsed(name))
+    except ValueError as error:
+        raise _torn(name, str(error)) from None
+    if not isinstance(record, dict):
+        raise _torn(name, "no record")
+    return record
+
+
+def read_value(source: io.BytesIO, writer_schema: str, reader_schema: str) -> Any:
+    """The value that begins where the source is, which may go on behind it. Raises ValueError for what is
+    none of the schema.
+    """
+    return _read(source, lambda: _parsed_text(writer_schema), _parsed_text(reader_schema))
+
+
+def _read(source: io.BytesIO, written: Callable[[], Any], wanted: Any) -> Any:
     fastavro = _fastavro()
     torn: tuple[type[Exception], ...]
     torn = (ValueError, EOFError, LookupError, TypeError, ArithmeticError, AttributeError, MemoryError)
     torn = (*torn, RecursionError, *_errors(fastavro))
     try:
-        record = fastavro.schemaless_reader(io.BytesIO(data), _parsed_text(writer_schema), _parsed(name))
+        return fastavro.schemaless_reader(source, written(), wanted)
     except torn as error:
-        raise _torn(name, f"{type(error).__name__}: {error}"[:300]) from None
-    if not isinstance(record, dict):
-        raise _torn(name, "no record")
-    return record
+        raise ValueError(f"{type(error).__name__}: {error}"[:300]) from None
 
 
 @functools.lru_cache(maxsize=16)

@@ -7,6 +7,7 @@ the needed keys from the value that hoodie.timeline.commit reads too. It makes n
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
 from collections.abc import Collection, Mapping
@@ -33,18 +34,22 @@ _STAT_KEYS = {
 _BOOTSTRAP = re.compile(rb'"operationType"\s*:\s*"BOOTSTRAP"')
 _OF_LOG = b'"logVersion"'
 _ROWS, _BYTES = (re.compile(rb'"%s"\s*:\s*(\d+)' % name) for name in (b"numWrites", b"totalWriteBytes"))
-#: partitions that are looked for in the text of a commit; for more all of it is parsed
-_FEW = 16
 #: bytes of a commit below which parsing costs nothing
 _SMALL = 1 << 15
+#: bytes that are decoded of a list at first, and twice as many as long as it is cut; what a commit has to
+#: have for each partition that is searched for
+_WINDOW = _EACH = 1 << 14
+#: bytes between the name of a partition and its statistics
+_COLON = 64
 #: bytes in which the end of a commit is looked for
 _END = 64
-_LIST = re.compile(r"\s*:\s*(?=\[)")
+_ESCAPE = re.compile(rb"\\[u/]")
 _OBJECT = re.compile(r"\s*:\s*(?=\{)")
 _OPERATION = re.compile(r'"operationType"\s*:\s*"(\w*)"')
 _PATH = re.compile(rb'"path"\s*:\s*"([^"]*)"')
 #: how commits of layout two begin, which have no such names
 _AVRO = b"Obj\x01"
+_BACKSLASH = ord("\\")
 
 
 #: above Java's longs, which the sums of a table's commits stay far below
@@ -136,7 +141,7 @@ def stats_of(
     if not data.strip():
         return {}
     if partitions is not None and is_searched(data, partitions):
-        found = _searched(data, partitions)
+        found = _searched_avro(data, partitions) if data.startswith(_AVRO) else _searched(data, partitions)
         if found is not None:
             return found
     every: Mapping[str, list[Mapping[str, Any]]] = value(data).get("partitionToWriteStats") or {}
@@ -149,34 +154,68 @@ def is_searched(data: bytes, partitions: Collection[str]) -> bool:
     """Is a commit searched for the statistics of these partitions, instead of being parsed? One that was torn
     is parsed, which raises.
     """
-    large = len(partitions) <= _FEW and len(data) > _SMALL
-    return large and data.startswith(b"{") and data[-_END:].rstrip().endswith(b"}")
+    if len(data) <= _SMALL or len(data) < len(partitions) * _EACH:
+        return False
+    return data.startswith(_AVRO) or (data.startswith(b"{") and data[-_END:].rstrip().endswith(b"}"))
 
 
 def _searched(data: bytes, partitions: Collection[str]) -> dict[str, list[Mapping[str, Any]]] | None:
     """None where the text is not clear: a name has escapes, or seems to be there twice.
 
-    Inside a text of JSON a quote follows a backslash, so that a name between quotes is a key or a value.
+    The text is looked through once, for lists, whatever the number of partitions. Inside a text of JSON a
+    quote follows a backslash, so that a name between quotes is a key or a value.
     """
-    if b"\\u" in data or b"\\/" in data:
+    if _ESCAPE.search(data):
         return None
-    text, decoder = data.decode(), json.JSONDecoder()
+    names = {json.dumps(partition, ensure_ascii=False)[1:-1].encode(): partition for partition in partitions}
+    if any(b"\\" in name for name in names):
+        return None
+    longest = max(map(len, names), default=0) + 1
     found: dict[str, list[Mapping[str, Any]]] = {}
-    for partition in partitions:
-        name = json.dumps(partition, ensure_ascii=False)
-        if "\\" in name:
-            return None
-        at = text.find(name)
-        while at >= 0:
-            key = _LIST.match(text, at + len(name))
-            if key is not None:
-                group, _ = decoder.raw_decode(text, key.end())
-                if all(isinstance(stat, dict) for stat in group):  # else ids of file groups that it replaced
-                    if partition in found:
-                        return None
-                    found[partition] = group
-            at = text.find(name, at + len(name))
+    at = data.find(b"[")
+    while at >= 0:
+        end = data.rfind(b'"', max(0, at - _COLON), at)
+        start = data.rfind(b'"', max(0, end - longest), max(0, end))
+        partition = names.get(data[start + 1 : end]) if start >= 0 else None
+        if partition is not None and data[end + 1 : at].split() == [b":"] and data[start - 1] != _BACKSLASH:
+            group = _list_at(data, at)
+            if all(isinstance(stat, dict) for stat in group):  # else ids of file groups that it replaced
+                if partition in found:
+                    return None
+                found[partition] = group
+        at = data.find(b"[", at + 1)
     return found
+
+
+def _list_at(data: bytes, at: int) -> list[Any]:
+    """The list of JSON that begins there; no more is decoded than is needed. Raises ValueError."""
+    size = _WINDOW
+    while True:
+        end = min(at + size, len(data))
+        text = codecs.getincrementaldecoder("utf-8")().decode(data[at:end], end == len(data))
+        try:
+            group: list[Any] = json.JSONDecoder().raw_decode(text)[0]
+        except ValueError:
+            if end == len(data):
+                raise
+            size *= 2
+        else:
+            return group
+
+
+def _searched_avro(data: bytes, partitions: Collection[str]) -> dict[str, list[Mapping[str, Any]]] | None:
+    """None where the bytes are not clear."""
+    from hoodie.codec.avro_search import map_entries
+
+    def is_of(partition: str, group: Any) -> bool:
+        return isinstance(group, list) and all(_is_of(partition, stat) for stat in group)
+
+    return map_entries("HoodieCommitMetadataV8", "partitionToWriteStats", data, partitions, is_of)
+
+
+def _is_of(partition: str, stat: Any) -> bool:
+    path = stat.get("path")
+    return stat.get("partitionPath") == partition and (not path or path.rpartition("/")[0] == partition)
 
 
 def paths_of(data: bytes) -> list[str] | None:
