@@ -55,7 +55,7 @@ VARIANTS: Mapping[str, Mapping[str, str]] = {
     "record index": {ENABLE: "true", "hoodie.metadata.record.index.enable": "true"},
 }
 #: what archives the commits that made a large table
-_SHORT = {
+SHORT = {
     "hoodie.cleaner.commits.retained": "1",
     "hoodie.keep.min.commits": "2",
     "hoodie.keep.max.commits": "3",
@@ -162,8 +162,8 @@ def _large(folder: Path, partitions: int) -> LargeTable:
         alone = {**OPTIONS, ENABLE: "true", "hoodie.table.services.enabled": "false"}
         for version in range(1, 5):
             hoodie.write_table(table.upsert(range(TOUCHED), version), table.path, options=alone)
-        hoodie.clean_table(table.path, options={**OPTIONS, **_SHORT, ENABLE: "true"})
-        hoodie.archive_table(table.path, options={**OPTIONS, **_SHORT, ENABLE: "true"})
+        hoodie.clean_table(table.path, options={**OPTIONS, **SHORT, ENABLE: "true"})
+        hoodie.archive_table(table.path, options={**OPTIONS, **SHORT, ENABLE: "true"})
     return table
 
 
@@ -175,7 +175,7 @@ def _partitions(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
 
         def run(table: LargeTable = table) -> object:
             rows = table.upsert(range(TOUCHED), next(versions))
-            options = {**OPTIONS, **_SHORT, ENABLE: "true"}
+            options = {**OPTIONS, **SHORT, ENABLE: "true"}
             done = hoodie.write_table(rows, table.path, options=options)
             assert (done.num_updates, done.num_inserts) == (rows.num_rows, 0)
             return done

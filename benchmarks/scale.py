@@ -7,14 +7,21 @@ Then the files of a query of all rows are listed by the folders and by a metadat
 `instants`: a timeline of 10,000 commits, each of which wrote one file: opened, polled by sensors, queried and
 written to, before and after it is archived.
 
-Storage calls do not depend on the machine's load. Both tables are true ones (tests.support.large_table).
+`growth`, for each size of `--files`: ten files a partition, made by twenty commits; all but the partitions
+that upserts touch are hard links. Upserts of 1,000 rows into ten partitions, and queries, while these commits
+are on the timeline, when they are archived, and with a metadata table. What cleans, archives and makes it is
+measured, too. With `--version 9`, of that version.
+
+Storage calls do not depend on the machine's load. All tables are true ones (tests.support.large_table).
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -30,12 +37,15 @@ from tests.support.large_table import OPTIONS, LargeTable
 
 from . import output
 from .counting import cost
+from .metadata import SHORT
 
 NAME = "scale"
-CASES = ("files", "instants")
+CASES = ("files", "instants", "growth")
 #: partitions that an upsert touches: of ten files of ten rows each
 TOUCHED = 10
 NO_SERVICES = {"hoodie.table.services.enabled": "false"}
+#: commits that make a table of `growth`
+MADE_BY = 20
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -45,7 +55,9 @@ def main(arguments: Sequence[str]) -> int:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--case", choices=CASES, help="one of both")
+    parser.add_argument("--case", choices=CASES, help="one of them (files, instants; with --files: growth)")
+    parser.add_argument("--files", help="of the tables of growth (1000,10000,100000,1000000)")
+    parser.add_argument("--version", type=int, default=6, choices=(6, 9), help="of growth and instants (6)")
     parser.add_argument("--partitions", type=int, default=10_000, help="of the table of files (10,000)")
     parser.add_argument("--instants", type=int, default=10_000, help="of the timeline (10,000)")
     parser.add_argument("--commits", type=int, default=10, help="that made the table of files (10)")
@@ -59,12 +71,19 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     results = []
     with output.folder(args.work, NAME) as folder:
-        for case in [args.case] if args.case else CASES:
-            if case == "files":
+        for case in [args.case] if args.case else CASES[2:] if args.files else CASES[:2]:
+            if case == "growth":
+                for files in map(int, (args.files or "1000,10000,100000,1000000").split(",")):
+                    path = f"{folder}/growth{args.version}-{files}"
+                    table = LargeTable(path, files // 10, commits=MADE_BY, version=args.version, real=TOUCHED)
+                    results.append(_measured(case, table, _of_growth()))
+                    shutil.rmtree(path)
+            elif case == "files":
                 table = LargeTable(f"{folder}/files", args.partitions, commits=args.commits)
                 results.append(_measured(case, table, _of_files(args.upserts)))
             else:
-                table = LargeTable(f"{folder}/instants", args.instants // 10, commits=args.instants)
+                path = f"{folder}/instants"
+                table = LargeTable(path, args.instants // 10, commits=args.instants, version=args.version)
                 results.append(_measured(case, table, _of_instants()))
     output.write({"scenario": NAME, "cpus": os.cpu_count(), "results": results}, args.out)
     return 0
@@ -80,6 +99,26 @@ def _of_files(upserts: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield "list", {}
     yield "index", {}
     yield "list", {}
+
+
+def _of_growth() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    versions = itertools.count(1)
+
+    def used(stage: str, options: Mapping[str, str], upserts: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for _ in range(upserts):
+            yield f"upsert, {stage}", {"version": next(versions), "options": options}
+        for name in ("query", "list"):
+            yield f"{name}, {stage}", {"version": 1}
+
+    kept = {**NO_SERVICES, "hoodie.metadata.enable": "true"}
+    yield "open", {}
+    yield from used("commits on the timeline", NO_SERVICES, 3)
+    yield "clean", {"options": SHORT}
+    yield "archive", {"options": SHORT}
+    yield from used("archived", NO_SERVICES, 3)
+    yield from used("metadata table", kept, 4)
+    compacting = {**kept, "hoodie.metadata.compact.max.delta.commits": "1"}
+    yield "upsert, metadata table compacts", {"version": next(versions), "options": compacting}
 
 
 def _of_instants() -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -101,7 +140,7 @@ def _measured(case: str, table: LargeTable, steps: Iterator[tuple[str, Mapping[s
     made = round(time.perf_counter() - began, 1)
     print(f"{case}: {table} in {made} s", file=sys.stderr, flush=True)
     for name, arguments in steps:
-        request = json.dumps({"name": name, "table": asdict(table), **arguments})
+        request = json.dumps({"name": name.partition(",")[0], "table": asdict(table), **arguments})
         command = [sys.executable, "-m", "benchmarks", NAME, "--step", request]
         run = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
         row = {"step": name, **json.loads(run.stdout.splitlines()[-1])}
