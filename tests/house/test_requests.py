@@ -54,8 +54,8 @@ class Budget:
 #: instants of version 9 lie in a folder of their own: who looks at them asks for both folders, and who writes
 #: for the properties, too, as the version may have changed; but not who looks for its own instant alone
 BUDGETS = [
-    Budget(version=6, upsert=29, query=8, kept=10, kept_query=12, remote=39),
-    Budget(version=9, upsert=34, query=9, kept=11, kept_query=14, remote=43),
+    Budget(version=6, upsert=29, query=8, kept=10, kept_query=12, remote=40),
+    Budget(version=9, upsert=34, query=9, kept=11, kept_query=14, remote=44),
 ]
 #: these list folders that hold no data files
 LISTERS = {

@@ -16,15 +16,15 @@ from tests.support.parsed import parsed
 #: walk -> files, functions, moves between files; of tables of version 9, which new ones have
 WALKS = {
     "UpsertOperator, to spark-submit": (30, 175, 147),
-    "upsert": (161, 1003, 2360),
-    "commit alone": (71, 317, 610),
+    "upsert": (172, 1125, 2580),
+    "commit alone": (76, 357, 610),
     "filtered snapshot": (78, 498, 1530),
     "snapshot, merge-on-read": (75, 435, 1150),
-    "CDC read": (46, 232, 318),
+    "CDC read": (46, 234, 325),
     "clean, nothing due": (33, 156, 182),
-    "compaction, merge-on-read": (143, 860, 2725),
+    "compaction, merge-on-read": (149, 960, 2800),
 }
-SIZES = {"modules": 643, "lines": 113100, "long_functions": 0, "depth": 3, "imported_once": 108}
+SIZES = {"modules": 654, "lines": 115000, "long_functions": 0, "depth": 3, "imported_once": 111}
 
 
 @pytest.mark.full

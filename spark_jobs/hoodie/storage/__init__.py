@@ -110,8 +110,6 @@ class Storage(ABC):
     local = False
     #: may it be out of reach of a process that has no settings of the call
     remote = False
-    #: do names of a folder come in their order, each as it is when its turn has come
-    ordered = False
     #: can a file be replaced on the condition that it is still as it was read (`put_if`)
     conditional = False
     #: does `sweep_partial` make every `create` fail (Fenced) that has entered its `check` in that folder: a

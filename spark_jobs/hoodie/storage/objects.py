@@ -50,7 +50,6 @@ class ObjectStorage(Storage):
     """`root`: the table's folder, beyond which nothing is touched; None for a source."""
 
     conditional = True
-    ordered = True
     remote = True
 
     def __init__(self, client: Client, root: str | None, access: Access) -> None:

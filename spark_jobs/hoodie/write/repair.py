@@ -50,9 +50,8 @@ class Repair:
             self._sweep(dead)
         elif self._gate.queue.wait_ms:  # the next one that waits sees what killed ones left in the queue
             self._gate.queue.sweep()
-        # a writer that was just changing from one heartbeat to another, later one may have been overlooked
-        if not table.storage.ordered:
-            self._beats.check_no_second_writer()
+        # a writer that was just changing from one heartbeat to another may have been overlooked
+        self._beats.check_no_second_writer()
         timeline = table.refresh()
         if not swept and (self._left(timeline, dead) or timeline.has_partial(beside=True)):
             self._sweep(dead)
