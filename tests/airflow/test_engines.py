@@ -516,7 +516,8 @@ def test_auto_of_compressed_text_and_of_tables(table: HoodieTable, tmp_path: Pat
     (tmp_path / "rows.csv").write_bytes(b"x" * 1000)
     assert choice(UpsertOperator(**common, source=str(tmp_path / "rows.csv")))[0] == "local"
     options = {"hoodie.datasource.write.recordkey.field": "id"}
-    hoodie.write_table(pa.table({"id": ["a"]}), str(tmp_path / "from"), options=options)
+    stored = pa.table({"id": [f"{number**3:x}" for number in range(1000)]})
+    hoodie.write_table(stored, str(tmp_path / "from"), options=options)
     rows = {"path": str(tmp_path / "from"), "format": "table"}
     assert choice(UpsertOperator(**common, source=rows))[0] == "spark"
     assert choice(UpsertOperator(**{**common, "local_max_size": "1g"}, source=rows))[0] == "local"

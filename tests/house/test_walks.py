@@ -15,7 +15,7 @@ from tests.support.parsed import parsed
 
 #: walk -> files, functions, moves between files; of tables of version 9, which new ones have
 WALKS = {
-    "UpsertOperator, to spark-submit": (30, 175, 147),
+    "UpsertOperator, to spark-submit": (30, 181, 150),
     "upsert": (172, 1125, 2580),
     "commit alone": (76, 357, 610),
     "filtered snapshot": (78, 498, 1530),

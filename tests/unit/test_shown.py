@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import pkgutil
 import re
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -113,7 +114,8 @@ def test_every_service_has_such_a_result() -> None:
     found = [ServiceResult]
     for kind in found:
         found += kind.__subclasses__()
-    own = [kind for kind in found if kind.__module__.startswith("hoodie.")]
+    # a test of the house makes a service, and takes it away again
+    own = [kind for kind in found if kind.__module__.startswith("hoodie.") and kind.__module__ in sys.modules]
     assert len(own) > 14
     assert [kind for kind in own if kind.__repr__ is not Shown.__repr__] == []
 

@@ -101,8 +101,9 @@ if TYPE_CHECKING:
 #: the stubs refuse plain values where the kernels take them
 pc: Any = pyarrow.compute
 
-#: files whose footers, bloom filters included, are held in memory, so that fewer row groups are read
-_FOOTERS = 256
+#: files whose footers are held in memory, so that fewer row groups are read, and the bytes of these files, of
+#: which a footer with its bloom filter is at most a tenth
+_FOOTERS, _FOOTER_FILES_BYTES = 256, 4 << 30
 
 
 def read_batches(
@@ -322,7 +323,9 @@ def _stored(view: TableView, storage: Storage, plain: list[FileSlice], names: li
         for item in plain
         if item.base is not None
     ]
-    if len(fragments) <= _FOOTERS and asks_files(view.predicate, view.path_columns):
+    size = sum(item.base.size for item in plain if item.base is not None)
+    few = len(fragments) <= _FOOTERS and size <= _FOOTER_FILES_BYTES
+    if few and asks_files(view.predicate, view.path_columns):
         with ThreadPoolExecutor() as pool:
             left = pool.map(partial(_possible, view), plain, fragments)
             fragments = [fragment for fragment in left if fragment is not None]
