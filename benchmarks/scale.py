@@ -117,7 +117,12 @@ def _of_growth() -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield "archive", {"options": SHORT}
     yield from used("archived", NO_SERVICES, 3)
     yield from used("metadata table", kept, 4)
-    compacting = {**kept, "hoodie.metadata.compact.max.delta.commits": "1"}
+    compacting = {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.compact.max.delta.commits": "1",
+        "hoodie.clean.automatic": "false",
+        "hoodie.archive.automatic": "false",
+    }
     yield "upsert, metadata table compacts", {"version": next(versions), "options": compacting}
 
 
