@@ -166,7 +166,7 @@ class LayoutTwoInstants:
     def shown_blocks(
         self, data: Timeline, metadata: Timeline, view: TimelineView, storage: Storage
     ) -> TimelineView:
-        pending = {instant.time for instant in data.pending()}
+        pending = _pending_changes(data)
         valid = (item.time for item in metadata if item.completed and item.time not in pending)
         return replace(view, committed=frozenset(filter(view.shows, valid)))
 
@@ -206,7 +206,12 @@ class LayoutTwoInstants:
     def is_behind(self, data: Timeline, metadata: Timeline, newest: InstantTime) -> bool:
         """Its deltacommit is there, and counts once it is completed. Later ones are in the next slices."""
         written = {item.time for item in metadata.filter((Action.DELTACOMMIT,))}
-        return any(instant.time in written for instant in data.pending())
+        return not written.isdisjoint(_pending_changes(data))
+
+
+def _pending_changes(data: Timeline) -> set[InstantTime]:
+    """Times of instants that are not completed; a savepoint has that of a commit, which is."""
+    return {item.time for item in data.pending() if item.action is not Action.SAVEPOINT}
 
 
 def instants_of(layout: Layout) -> Instants:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import hoodie
@@ -268,3 +270,16 @@ def test_metadata_is_as_apache_hudi_writes_it(golden_tables: Path, tmp_path: Pat
         assert all(".log." in item for item in later)  # of later delta commits, in the same slices
     assert (ours.user, ours.comments, ours.version) == (theirs.user, theirs.comments, theirs.version)
     assert Timeline.load(str(path)).filter([Action.SAVEPOINT], completed=True)
+
+
+def test_the_metadata_table_has_the_files_of_a_commit_whose_savepoint_is_pending(tmp_path: Path) -> None:
+    path = str(tmp_path / "t")
+    options = {"hoodie.table.name": "t", "hoodie.datasource.write.recordkey.field": "id"}
+    options["hoodie.metadata.enable"] = "true"
+    hoodie.write_table(pa.table({"id": ["1"]}), path, options=options)
+    hoodie.savepoint_table(path, options=options)
+    (completed,) = Path(path).glob(".hoodie/timeline/*.savepoint")
+    completed.unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # that it lists folders instead
+        assert hoodie.read_table(path).num_rows == 1
