@@ -362,6 +362,7 @@ class Histories:
         named = {**arguments, "options": {**options, "hoodie.index.type": kind}}
         before = hoodie.instants(self.table) if self.commits else []
         found = self.processes.run(number, "write_table", self.table, named, ends)
+        assert found is not None or ends, "the process died"
         if found is None and ends == "before":
             return
         simple = {**arguments, "options": {**options, "hoodie.index.type": "SIMPLE"}}
@@ -374,7 +375,7 @@ class Histories:
         self.each(number, name, [arguments, arguments])
 
     def each(self, number: int, name: str, arguments: list[dict[str, Any]]) -> None:
-        self.processes.run(number, name, self.table, arguments[0], "")
+        assert self.processes.run(number, name, self.table, arguments[0], "") is not None
         work(name, self.twin, arguments[1], "")
 
     def last(self) -> tuple[str, str]:
