@@ -183,7 +183,10 @@ def defined(path: Path) -> dict[str, Any]:
 def test_expressions_in_queries(hudi_12: HudiServer, tmp_path: Path, kind: str, version: int) -> None:
     options = {**OPTIONS, "hoodie.datasource.write.table.type": kind, RECORD_INDEX: "false"}
     options["hoodie.write.table.version"] = str(version)
-    in_turns(hudi_12, tmp_path / "t", options, INDEXES, CONDITIONS, writes=False)
+    # in version 8 Apache Hudi 1.2.0 fails to compare numbers that are made of dates, with its own index, too
+    of_dates = ("(day)", "(born)") if version == 8 else ()
+    conditions = [where for where in CONDITIONS if not any(column in where for column in of_dates)]
+    in_turns(hudi_12, tmp_path / "t", options, INDEXES, conditions, writes=False)
 
 
 @pytest.mark.parametrize("version", [8, 9])
@@ -316,6 +319,7 @@ def test_other_conditions_lose_rows_as_with_its_own_indexes(
 ) -> None:
     ours, its = tmp_path / "ours", tmp_path / "its"
     options = {**OPTIONS, RECORD_INDEX: "false", "hoodie.write.table.version": "9"}
+    options["hoodie.metadata.enable"] = "true"
     hoodie.write_table(rows(0, 40), str(ours), options=options)
     shutil.copytree(ours, its)
     name, column, using, expression = index
@@ -328,6 +332,7 @@ def test_other_conditions_lose_rows_as_with_its_own_indexes(
     }
     for key, value in settings.items():
         hudi_12.sql(f"set {key}={value}")
+    hudi_12.sql("set hoodie.write.table.version=9")
     try:
         hudi_12.sql(f"create table its_{name} using hudi location '{its}'")
         hudi_12.sql(f"create index {name} on its_{name} using {using}({column}) options(expr='{expression}')")
@@ -335,6 +340,7 @@ def test_other_conditions_lose_rows_as_with_its_own_indexes(
     finally:
         for key in settings:
             hudi_12.sql(f"reset {key}")
+        hudi_12.sql("set hoodie.write.table.version=6")
     assert defined(its) == defined(ours)
     lost = 0
     for where, expected in zip(conditions, answers(hudi_12, ours, conditions), strict=True):
