@@ -5,7 +5,6 @@ test_dataproc.py runs these where Google's packages are; test_platforms.py has w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,13 @@ from airflow_hoodie.exceptions import HoodieConfigurationError, HoodieJobError
 from tests.airflow.dataproc_server import Controller
 from tests.airflow.platforms import Task
 from tests.airflow.test_kill import wait_for
-from tests.airflow.test_platforms import made
+from tests.airflow.test_platforms import on_a_first_day
 from tests.airflow.test_turns import writer
 
 
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
-    with ExitStack() as stack:
-        found = made("dataproc", tmp_path, stack, monkeypatch)
-        found.next_day("id,n\na,1\n")
+    with on_a_first_day("dataproc", tmp_path, monkeypatch) as found:
         yield found
 
 

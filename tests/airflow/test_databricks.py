@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from tests.airflow.databricks_server import Workspace
 from tests.airflow.machines import kill
 from tests.airflow.platforms import Task
 from tests.airflow.test_kill import wait_for
-from tests.airflow.test_platforms import made
+from tests.airflow.test_platforms import on_a_first_day
 from tests.airflow.test_turns import writer
 
 EXISTING = {"existing_cluster_id": "0930-1", "new_cluster": None}
@@ -28,9 +27,7 @@ EXISTING = {"existing_cluster_id": "0930-1", "new_cluster": None}
 
 @pytest.fixture
 def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
-    with ExitStack() as stack:
-        found = made("databricks", tmp_path, stack, monkeypatch)
-        found.next_day("id,n\na,1\n")
+    with on_a_first_day("databricks", tmp_path, monkeypatch) as found:
         yield found
 
 

@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, ClassVar
@@ -40,12 +40,14 @@ from tests.support.tiers import full_but
 SECRET = "planted-option"
 
 
-def made(name: str, folder: Path, stack: ExitStack, monkeypatch: pytest.MonkeyPatch) -> Task:
+@contextmanager
+def made(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
     machines = Machines(folder)
-    stack.callback(machines.end)
-    platform = stack.enter_context(MAKERS[name](machines, str(folder / "uploads"), monkeypatch))
-    table = HoodieTable(name="orders", path=str(folder / "orders"), record_keys="id")
-    return Task(platform=platform, table=table, folder=folder)
+    with ExitStack() as stack:
+        stack.callback(machines.end)
+        platform = stack.enter_context(MAKERS[name](machines, str(folder / "uploads"), monkeypatch))
+        table = HoodieTable(name="orders", path=str(folder / "orders"), record_keys="id")
+        yield Task(platform=platform, table=table, folder=folder)
 
 
 #: the cases of a test on all platforms, in the full tier but these
@@ -55,15 +57,38 @@ first = pytest.mark.parametrize("task", full_but({"livy"} & set(HERE), HERE), in
 
 @pytest.fixture
 def task(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
-    with ExitStack() as stack:
-        yield made(request.param, tmp_path, stack, monkeypatch)
+    with made(request.param, tmp_path, monkeypatch) as found:
+        yield found
+
+
+@contextmanager
+def on_a_first_day(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
+    """A task of the platform, whose first day is to be written."""
+    with made(name, folder, monkeypatch) as task:
+        task.next_day("id,n\na,1\n")
+        yield task
+
+
+def submits_and(error: BaseException, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A try whose job is submitted, and which ends with the error before it knows that."""
+    kind = find_platform(task.platform.engine)
+    submit = kind.submit
+
+    def unanswered(self: Platform, job: Submission) -> str:
+        submit(self, job)
+        raise error
+
+    with monkeypatch.context() as first_try:
+        first_try.setattr(kind, "submit", unanswered)
+        with pytest.raises(type(error), match=str(error)):
+            task.operator().execute(task.context)
 
 
 @pytest.fixture
 def livy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
     """For what is the same on all platforms."""
-    with ExitStack() as stack:
-        yield made("livy", tmp_path, stack, monkeypatch)
+    with made("livy", tmp_path, monkeypatch) as found:
+        yield found
 
 
 def test_each_platform_has_a_stand_in() -> None:
@@ -192,18 +217,8 @@ def test_a_worker_that_dies_before_it_has_the_answer(task: Task, monkeypatch: py
     task.next_day("id,n\na,1\n")
     task.done()
     task.next_day("id,n\na,2\n")
-    kind = find_platform(task.platform.engine)
-    submit = kind.submit
-
-    def dies(self: Platform, job: Submission) -> str:
-        submit(self, job)
-        raise SystemExit
-
     with writer(task.table):
-        with monkeypatch.context() as first_try:
-            first_try.setattr(kind, "submit", dies)
-            with pytest.raises(SystemExit):
-                task.operator().execute(task.context)
+        submits_and(SystemExit("killed"), task, monkeypatch)
         trigger = task.deferred()
     assert task.resumed(trigger)["num_updates"] == 1
     assert (task.commits(), len(task.platform.machines.jobs)) == (2, 2)
@@ -216,18 +231,8 @@ def test_an_answer_that_is_lost(task: Task, monkeypatch: pytest.MonkeyPatch) -> 
     task.next_day("id,n\na,1\n")
     task.done()
     task.next_day("id,n\na,2\n")
-    kind = find_platform(task.platform.engine)
-    submit = kind.submit
-
-    def unanswered(self: Platform, job: Submission) -> str:
-        submit(self, job)
-        raise HoodieJobError("no answer", code="unreachable")
-
     with writer(task.table):
-        with monkeypatch.context() as first_try:
-            first_try.setattr(kind, "submit", unanswered)
-            with pytest.raises(HoodieJobError, match="no answer"):
-                task.operator().execute(task.context)
+        submits_and(HoodieJobError("no answer", code="unreachable"), task, monkeypatch)
         job = task.platform.machines.jobs[-1]
         wait_for(lambda: job.poll() is not None, "the job's end")
     assert task.done()["num_updates"] == 1
