@@ -17,20 +17,16 @@ import pytest
 from tests.support.http_server import Server, serving
 
 from .detached import Answering
-from .machines import Machines, kill
+from .machines import Machines, Platform, kill
 
 
 @dataclass
-class Workspace:
+class Workspace(Platform):
     """`lost`: submissions whose answers will be lost. `page`: runs of one list. `states`: of runs that tests
     put into one.
     """
 
-    machines: Machines
     engine: str = "databricks"
-    options: dict[str, Any] = field(default_factory=dict)
-    described: list[Any] = field(default_factory=list)
-    broken: bool = False
     cancelled: set[int] = field(default_factory=set)
     states: dict[int, dict[str, Any]] = field(default_factory=dict)
     lost: int = 0

@@ -15,18 +15,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from .machines import Machines, kill
+from .machines import Machines, Platform, kill
 
 
 @dataclass
-class Controller:
+class Controller(Platform):
     """`lost`: submissions whose answers will be lost. `states`: of jobs that tests put into one."""
 
-    machines: Machines
     engine: str = "dataproc"
-    options: dict[str, Any] = field(default_factory=dict)
-    described: list[Any] = field(default_factory=list)
-    broken: bool = False
     jobs: dict[str, Any] = field(default_factory=dict)
     requests: dict[str, str] = field(default_factory=dict)
     cancelled: set[str] = field(default_factory=set)

@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from hoodie.storage import normalize, storage_for
 
@@ -102,13 +102,14 @@ def kill(job: subprocess.Popen[bytes]) -> None:
     job.wait()
 
 
-class Platform(Protocol):
-    """`engine` and `options`: of an operator. `described`: all that the platform was told of its jobs, and
-    would show. `broken`: is it out of reach?
+@dataclass
+class Platform:
+    """A stand-in. `engine` and `options`: of an operator. `described`: all that the platform was told of its
+    jobs, and would show. `broken`: is it out of reach?
     """
 
-    engine: str
-    options: dict[str, Any]
     machines: Machines
-    described: list[Any]
-    broken: bool
+    engine: str
+    options: dict[str, Any] = field(default_factory=dict)
+    described: list[Any] = field(default_factory=list)
+    broken: bool = False

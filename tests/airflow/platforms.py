@@ -32,14 +32,10 @@ from .machines import Machines, Platform, kill
 
 
 @dataclass
-class LivyServer:
+class LivyServer(Platform):
     """Livy 0.8, by its documentation of batches; it lets in who has the connection's login."""
 
-    machines: Machines
     engine: str = "livy"
-    options: dict[str, Any] = field(default_factory=dict)
-    described: list[Any] = field(default_factory=list)
-    broken: bool = False
     deleted: set[int] = field(default_factory=set)
 
     def view(self, number: int) -> dict[str, Any]:
@@ -115,13 +111,9 @@ ACCOUNT, REGION = "123456789012", "eu-west-1"
 
 
 @dataclass
-class Amazon:
+class Amazon(Platform):
     """Moto, which keeps what it is told, and the processes that it lacks, by the ids of their jobs."""
 
-    machines: Machines
-    engine: str
-    options: dict[str, Any]
-    described: list[Any] = field(default_factory=list)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def __setattr__(self, name: str, value: Any) -> None:
