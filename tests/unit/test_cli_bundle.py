@@ -89,7 +89,8 @@ def test_an_archive_is_an_environment(run: Run, log: Path, tmp_path: Path) -> No
     assert left == []
     code = "import sys, thing; print(thing.X, thing.__cached__, *sys.path[1:2])"
     python = tmp_path / "environment" / "bin" / "python"
-    environ = {**os.environ, "PYTHONPATH": "/of/spark"}
+    path = f"{sys.base_prefix}/bin:{os.environ['PATH']}"  # pyenv's command of that name may start none
+    environ = {**os.environ, "PATH": path, "PYTHONPATH": "/of/spark"}
     done = subprocess.run([python, "-c", code], env=environ, capture_output=True, text=True, check=True)
     value, cached, first = done.stdout.split()
     assert (value, first) == ("7", "/of/spark")
