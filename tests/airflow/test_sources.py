@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import pickle
 import sqlite3
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from importlib.util import find_spec
 from pathlib import Path
@@ -82,15 +83,15 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> sqlite3.Connection:
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.Connection]:
     """The database of the connection `shop`."""
     require(find_spec("airflow.providers.sqlite"), "no Airflow provider of SQLite")
     path = tmp_path / "shop.db"
     monkeypatch.setenv("AIRFLOW_CONN_SHOP", json.dumps({"conn_type": "sqlite", "host": str(path)}))
-    made = sqlite3.connect(path, isolation_level=None)
-    made.execute("CREATE TABLE orders (id TEXT, n INTEGER, day TEXT)")
-    made.executemany("INSERT INTO orders VALUES (?, ?, '2026-01-02')", [("a", 1), ("b", None), ("c", 3)])
-    return made
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as made:
+        made.execute("CREATE TABLE orders (id TEXT, n INTEGER, day TEXT)")
+        made.executemany("INSERT INTO orders VALUES (?, ?, '2026-01-02')", [("a", 1), ("b", None), ("c", 3)])
+        yield made
 
 
 @pytest.fixture
