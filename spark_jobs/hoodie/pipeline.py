@@ -43,9 +43,10 @@ from hoodie.storage import Storage
 from hoodie.table.bootstrap import check_sources
 from hoodie.table.buckets import check_no_bucket_numbers
 from hoodie.table.handle import Table, TableRef
+from hoodie.table.markers import keep_markers
 from hoodie.table.partition import ensure_partition
 from hoodie.table.pending import check_no_updates, clusterings_of, writers_busy_groups
-from hoodie.table.settings import WAIT_MS
+from hoodie.table.settings import INTERVAL_MS, WAIT_MS
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import DROPPED_KEY, MISSING_KEY, CommitMetadata
 from hoodie.timeline.instant import Instant
@@ -225,7 +226,7 @@ def _attempt(
     """
     table = transaction.table
     progress("stage", f"{plan.request.operation.value} into {table.base_path}")
-    with prepared(staged, plan, table) as rows:
+    with table.storage.holding(), prepared(staged, plan, table) as rows:
         profile = rows.profile
         if staged.frame is not None:
             progress("stage", f"{profile.rows} rows in {len(profile.partitions)} partitions")
@@ -350,18 +351,23 @@ def _write(rows: WriteInput, transaction: Transaction, progress: ProgressCallbac
     transaction.inflight(replace(begun, extra_metadata=plan.request.task))
     for partition in sorted(profile.unmarked):
         ensure_partition(table.storage, table.base_path, partition, transaction.instant)
-    stats = rows.write(transaction.instant, progress) if profile.rows else {}
-    progress("commit", f"instant {transaction.instant}")
-    counts = {MISSING_KEY: profile.missing, DROPPED_KEY: profile.dropped}
-    extra = {key: str(count) for key, count in counts.items() if count}
-    known = plan.table_schema.save(table, transaction.instant)
-    return transaction.commit(
-        stats,
-        operation.metadata_name,
-        {**extra, **plan.extra_metadata, **known},
-        profile.replaced_ids,
-        gate(rows.engine, table, plan, transaction.instant, progress),
-    )
+    marked: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+    if rows.engine.in_process and not table.storage.fences:
+        interval = plan.config[INTERVAL_MS]
+        marked = keep_markers(table, transaction.instant, interval, transaction.announced)
+    with marked:
+        stats = rows.write(transaction.instant, progress) if profile.rows else {}
+        progress("commit", f"instant {transaction.instant}")
+        counts = {MISSING_KEY: profile.missing, DROPPED_KEY: profile.dropped}
+        extra = {key: str(count) for key, count in counts.items() if count}
+        known = plan.table_schema.save(table, transaction.instant)
+        return transaction.commit(
+            stats,
+            operation.metadata_name,
+            {**extra, **plan.extra_metadata, **known},
+            profile.replaced_ids,
+            gate(rows.engine, table, plan, transaction.instant, progress),
+        )
 
 
 def _spare_pending(

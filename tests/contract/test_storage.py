@@ -185,7 +185,7 @@ def test_outputs(root: str, storage: Storage, exclusive: bool) -> None:
     assert storage.read(f"{root}/a/file") == b"12345"
     if exclusive:
         with pytest.raises(AlreadyExists, match="a/file exists already"):
-            storage.output(f"{root}/a/file", exclusive=True)
+            storage.output(f"{root}/a/file", exclusive=True).commit()
         assert storage.read(f"{root}/a/file") == b"12345"
     with storage.output(f"{root}/given up", exclusive=exclusive) as given_up:
         given_up.write(b"half")

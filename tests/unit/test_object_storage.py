@@ -26,7 +26,7 @@ from hoodie.config.key import Config
 from hoodie.errors import AlreadyExists, CommitConflict, ConfigError, HoodieError, StorageError
 from hoodie.format.base_file import footer_of
 from hoodie.format.bloom import BLOOM_FILTER_KEY, BloomFilter
-from hoodie.storage import Storage, normalize, storage_for
+from hoodie.storage import Storage, normalize, source_storage_for, storage_for
 from hoodie.table import properties
 from hoodie.table.doctor import check_table
 from hoodie.table.handle import Table, TableRef
@@ -440,7 +440,7 @@ def test_a_table_s_requests(store: Store) -> None:
     assert asked.total() <= QUERY, f"{asked}\n{store}"
 
 
-UPSERT, QUERY = 36, 12
+UPSERT, QUERY = 24, 12
 
 
 def test_a_footer_with_the_largest_filter_of_apache_hudis_defaults_takes_one_request(
@@ -458,6 +458,47 @@ def test_a_footer_with_the_largest_filter_of_apache_hudis_defaults_takes_one_req
     store.requests.clear()
     assert footer_of(storage, f"{TABLE}/p/file.parquet")[BLOOM_FILTER_KEY] == text
     assert [request.kind for request in store.requests] == ["GET"]
+
+
+def test_a_file_of_a_table_is_opened_twice_by_one_request(store: Store, storage: Storage) -> None:
+    """Where the storage holds what it has read; a file of a source may be another one the next time."""
+    path = f"{TABLE}/p/file.parquet"
+
+    def opened(from_: Storage, times: int) -> tuple[list[bytes], int]:
+        store.requests.clear()
+        found = []
+        for _ in range(times):
+            with from_.open_input(path) as file:
+                found.append(file.read())
+        return found, len(store.requests)
+
+    storage.write(path, b"stored")
+    with storage.holding():
+        with storage.holding():
+            assert opened(storage, 1) == ([b"stored"], 1)
+        assert opened(storage, 1) == ([b"stored"], 0)
+        assert opened(storage, 2) == ([b"stored", b"stored"], 1), "held once more, for one opening"
+        source = source_storage_for(path)
+        assert opened(source, 2) == ([b"stored", b"stored"], 2)
+        assert opened(storage, 1)[1] == 1
+    storage.write(path, b"other")
+    assert opened(storage, 2) == ([b"other", b"other"], 2)
+
+
+def test_properties_that_a_listing_shows_as_unchanged_are_not_read_again(store: Store) -> None:
+    upsert(3, 1)
+    table = Table.open(TABLE)
+    table.for_writing()
+    table.refresh()
+    store.requests.clear()
+    table.refresh()
+    assert not [request for request in store.requests if request.kind == "GET"]
+    properties.update(table.storage, TABLE, {"hoodie.table.create.schema": '"string"'})
+    store.requests.clear()
+    table.refresh()
+    read = [request for request in store.requests if request.kind == "GET"]
+    assert len(read) == 1
+    assert table.properties["hoodie.table.create.schema"] == '"string"'
 
 
 def test_a_heartbeat_that_another_writer_removed_is_not_made_anew(store: Store) -> None:

@@ -189,6 +189,11 @@ class WriterGate(ABC):
         """
         return self._lock.taken()
 
+    @property
+    def locked(self) -> bool:
+        """Is there a lock, which may be waited for."""
+        return bool(self._lock.name)
+
     def look(self) -> None:  # noqa: B027  one writer at a time has the table as it is
         """List the table's timeline anew, inside `publishing`, before an instant or a plan is put there."""
 
@@ -257,8 +262,9 @@ class ExclusiveGate(WriterGate):
             heartbeat = (
                 entered if last is None or REQUESTED.after(entered.instant, last) else self._announce()
             )
-            # a process that took this one for dead may have looked before there was this heartbeat
-            if not entered.is_ours():
+            # a process that took this one for dead may have looked before there was a new heartbeat; the one
+            # of `enter` is looked at before tasks write, and before the publishing
+            if heartbeat is not entered and not entered.is_ours():
                 raise self.lost()
             if request(heartbeat.instant):
                 if heartbeat is not entered:
@@ -286,7 +292,7 @@ class ExclusiveGate(WriterGate):
         if undo is not None and keep:
             attempt(undo, failures)
         for heartbeat in own:
-            attempt(heartbeat.stop, failures)
+            attempt(partial(heartbeat.stop, self.heartbeats.leftovers), failures)
         if undo is not None and not keep:
             attempt(undo, failures)
         for heartbeat in guards:

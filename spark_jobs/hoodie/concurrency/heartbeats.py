@@ -51,6 +51,8 @@ class Heartbeats:
         self.alone = False
         self.shared = ""
         self.extra = extra
+        #: files of a write that is done, which go with its heartbeat
+        self.leftovers: list[str] = []
         #: was there something else beside the heartbeats that were looked at last: a killed run's
         self.litter = False
 

@@ -50,6 +50,8 @@ class Engine(ABC):
     name: str
     #: the session of Spark, whose SQL there is then; None for an engine without
     spark: Any = None
+    #: do tasks run in this process, each of them once
+    in_process = False
 
     @property
     @abstractmethod

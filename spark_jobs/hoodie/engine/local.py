@@ -69,6 +69,7 @@ class LocalEngine(Engine):
     """With a `room` steps leave no more in memory than fits into it."""
 
     name = "local"
+    in_process = True
 
     def __init__(self, parallelism: int | None = None, room: Room | None = None) -> None:
         self._parallelism = parallelism or usable_cores()

@@ -24,6 +24,7 @@ from hoodie.metadata.record_schema import commit_schema
 from hoodie.metadata.record_spool import RecordSpool
 from hoodie.metadata.table import Partition
 from hoodie.metadata.written_table import WrittenTable, at_once, group_id, new_options
+from hoodie.table.listing import FileListing
 from hoodie.table.slicing import slicing_of
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import (
@@ -67,13 +68,14 @@ def write_deltacommit(
     partitions: Iterable[Partition],
     fill: Fill,
     room: Room | None,
+    listing: FileListing,
     *,
     sole: bool,
 ) -> None:
-    """Raises TableError where a partition has no file groups, with nothing written. `sole`: as of
-    `WrittenTable.complete`.
+    """Raises TableError where a partition has no file groups, with nothing written. `listing`: not older than
+    the timeline. `sole`: as of `WrittenTable.complete`.
     """
-    listing, shown, ready = table.listing(), table.view, table.partitions
+    shown, ready = table.view, table.partitions
     slices: dict[Partition, list[FileSlice]] = {}
     for name in partitions:
         view = shown if name in ready else table.indexing_view() or shown

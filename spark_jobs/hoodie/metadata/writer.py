@@ -181,17 +181,24 @@ class MetadataWriter:
 
     def __init__(self, table: WrittenTable) -> None:
         self._table = table
+        self._data_properties = table.data.properties
         self._listed = False
 
     @classmethod
-    def open(cls, data: Table) -> MetadataWriter | None:
+    def open(cls, data: Table, earlier: MetadataWriter | None = None) -> MetadataWriter | None:
         """None where the table's properties do not name the list of files. Raises TableError where they do,
         and the metadata table is not there, and UnsupportedVersion for one that Apache Hudi 1.x upgraded.
+
+        `earlier`: one that the same process has opened while it had the table, whose properties still hold
+        where those of the table are as they were: who makes a metadata table changes both.
         """
         if Partition.FILES.value not in data.properties.metadata_partitions:
             return None
         table = WrittenTable(data)
-        table.read_properties()
+        if earlier is not None and earlier._data_properties == data.properties:
+            table.take_properties(earlier._table)
+        else:
+            table.read_properties()
         table.for_writing()
         return cls(table)
 
@@ -218,7 +225,7 @@ class MetadataWriter:
 
     def _refresh(self) -> None:
         """The timeline as it is now; and the properties, but the first time: `open` has just read them."""
-        self._table.refresh(read=self._listed)
+        self._table.refresh(read=self._listed, beside=False)
         self._listed = True
 
     @property
@@ -242,15 +249,19 @@ class MetadataWriter:
         other process completes the table's instant.
         """
         table = self._table
-        self._refresh()
+        listing, self._listed = table.listed(), True
+        repaired = bool(table.timeline.pending())
         table.sweep(instant)
         finish_rollbacks(table, instant)
         leftover = table.deltacommit(instant)
         if leftover is not None and table.is_shown(instant):
             return
         if leftover is not None:
+            repaired = True
             roll_back(table, leftover, table.rollback_time(instant))
-        write_deltacommit(table, instant, partitions, fill, room, sole=sole)
+        if repaired:
+            listing = table.listing()
+        write_deltacommit(table, instant, partitions, fill, room, listing, sole=sole)
 
     def rollback(self, instant: InstantTime, by: InstantTime) -> bool:
         """Take the deltacommit of an instant back, by a later instant of the table. False where there is

@@ -19,19 +19,20 @@ from hoodie.format.hfile_writer import HFileOptions
 from hoodie.format.log_block import BlockType, HeaderKey, encode_block
 from hoodie.format.log_data import DeleteRecords, encode_delete_block
 from hoodie.format.log_file import LogFileWriter
-from hoodie.format.names import HFILE, LogFileName, join
+from hoodie.format.names import HFILE, META_FOLDER, LogFileName, join
 from hoodie.metadata.index_definitions import index_definitions, is_of_each_partition
 from hoodie.metadata.instants import Instants, Own, instants_of, is_indexing
 from hoodie.metadata.record_schema import record_schema
 from hoodie.metadata.table import DEFINED, Partition
 from hoodie.storage import Output
 from hoodie.table.handle import Table
-from hoodie.table.listing import FileListing
+from hoodie.table.listing import FileListing, StorageListing
 from hoodie.table.view import FileSlice, TimelineView, file_slices
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import new_instant_time
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.instant_metadata import Metadata
+from hoodie.timeline.placement import Placed
 from hoodie.timeline.store import begin_instant, create_alone, create_instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
@@ -70,6 +71,26 @@ class WrittenTable(Table):
     def __init__(self, data: Table) -> None:
         super().__init__(data.ref.metadata_table, data.storage)
         self.data = data
+
+    def take_properties(self, earlier: Table) -> None:
+        """Those that another handle of the metadata table has read."""
+        self._properties = earlier.properties
+
+    def listed(self) -> FileListing:
+        """The files as they are now, and the timeline as it was just before: by one request where a storage
+        lists what is below a folder, and there is little.
+        """
+        found = None if self.storage.fences else StorageListing.of_small(self.storage, self.base_path)
+        names = [] if found is None else [item.name for item in found.files(self.layout.folder)]
+        if found is None or not names:
+            self.refresh(read=False, beside=False)
+            return self.listing()
+        beside = frozenset(item.name for item in found.files(META_FOLDER))
+        utc = self.layout.has_completion_time and self.properties.timeline_utc
+        place = Placed(self.layout, frozenset(names), beside, utc)
+        timeline = Timeline.load(self.base_path, self.storage, self._timeline, place=place)
+        self._timeline, self._view = timeline, None
+        return found
 
     @property
     def instants(self) -> Instants:

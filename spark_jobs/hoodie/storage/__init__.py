@@ -13,6 +13,7 @@ import posixpath
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import BinaryIO, NamedTuple
 
@@ -185,6 +186,11 @@ class Storage(ABC):
         """Is there a file or folder."""
         return self.info(path) is not None
 
+    def is_file(self, path: str) -> bool:
+        """Is there a file, in one request: `exists` may need one more to find that there is no folder."""
+        found = self.info(path)
+        return found is not None and not found.is_dir
+
     @abstractmethod
     def info(self, path: str) -> FileInfo | None:
         """The entry of a file or folder, None of a missing one."""
@@ -202,6 +208,12 @@ class Storage(ABC):
     @abstractmethod
     def open_input(self, path: str) -> BinaryIO:
         """A file to read and seek in, also by Arrow. Raises FileNotFoundError."""
+
+    def holding(self) -> AbstractContextManager[None]:
+        """Inside, what was read to open a file serves its next opening, too, within a bound: where each
+        request takes its time, and of files that do not change meanwhile.
+        """
+        return contextlib.nullcontext()
 
     @abstractmethod
     def write(self, path: str, data: bytes) -> None:

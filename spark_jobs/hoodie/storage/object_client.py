@@ -17,7 +17,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
@@ -158,6 +158,8 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
 _CLOCK_MS = 2_000
 #: of this process's newest objects the times of writing are kept, which show the store's clock
 _KEPT = 64
+#: of the ends of files that are held
+_HELD_BYTES = 32 << 20
 _MEMORY = "MemoryStore"
 _ENDPOINT = re.compile(r"https?://[^\s/?#]+[^\s?#]*", re.IGNORECASE)
 #: the library reads the environment
@@ -192,11 +194,51 @@ class Bucket:
         return (self.root, self.kind, tuple(given), tuple(around), self.request_ms, self.retry_ms)
 
 
+class HeldEnds:
+    """(size, last bytes) of files that were opened, for their next opening: of files that do not change
+    while they are held. Threads share it.
+    """
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._found: dict[str, tuple[int, bytes]] = {}
+        self._holders = self._bytes = 0
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Ends are held inside: the first ones, within a bound."""
+        with self._guard:
+            self._holders += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._holders -= 1
+                if not self._holders:
+                    self._found.clear()
+                    self._bytes = 0
+
+    def hold(self, path: str, size: int, tail: bytes) -> None:
+        """For the next `take`, where ends are held."""
+        with self._guard:
+            if self._holders and path not in self._found and self._bytes + len(tail) <= _HELD_BYTES:
+                self._found[path] = size, tail
+                self._bytes += len(tail)
+
+    def take(self, path: str) -> tuple[int, bytes] | None:
+        """What is held of a file, which makes room for another one's; None where nothing is."""
+        with self._guard:
+            found = self._found.pop(path, None)
+            self._bytes -= len(found[1]) if found else 0
+        return found
+
+
 class Client:
     """For all storages of this process that have the same bucket and settings; threads share it."""
 
     def __init__(self, bucket: Bucket) -> None:
         self.bucket = bucket
+        self.ends = HeldEnds()
         self.mask = Mask(dict(bucket.config), {"sas.token": bucket.config.get("sas_key", "")})
         #: creation was seen to be exclusive
         self.proven = bucket.proven

@@ -17,10 +17,16 @@ _PARTS = 3
 
 
 class ObjectInput(RangedInput):
-    def __init__(self, client: Client, path: str, key: str) -> None:
-        """Asks once. Raises FileNotFoundError."""
+    def __init__(self, client: Client, path: str, key: str, *, lasts: bool) -> None:
+        """Asks once, or not at all of a file whose end is held: one that `lasts` as it is. Raises
+        FileNotFoundError.
+        """
         self._client, self._key = client, key
-        super().__init__(path, *self._end(path))
+        known = client.ends.take(path) if lasts else None
+        size, tail = known or self._end(path)
+        if lasts and known is None:
+            client.ends.hold(path, size, tail)
+        super().__init__(path, size, tail)
 
     def _end(self, path: str) -> tuple[int, bytes]:
         """The size and the last bytes."""

@@ -18,6 +18,7 @@ import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, BinaryIO, cast
 
 from hoodie.config.key import Config
@@ -159,7 +160,11 @@ class ObjectStorage(Storage):
             return b""
 
     def open_input(self, path: str) -> BinaryIO:
-        return cast(BinaryIO, ObjectInput(self._client, path, self._key(path)))
+        lasts = self._root is not None  # files of a source may be replaced
+        return cast(BinaryIO, ObjectInput(self._client, path, self._key(path), lasts=lasts))
+
+    def holding(self) -> AbstractContextManager[None]:
+        return self._client.ends.held()
 
     def write(self, path: str, data: bytes) -> None:
         self._put(path, data, "overwrite", uuid.uuid4().hex)
@@ -180,8 +185,6 @@ class ObjectStorage(Storage):
 
     def output(self, path: str, *, exclusive: bool = False) -> Output:
         key, token = self._key(path), uuid.uuid4().hex
-        if exclusive and self._is_file(path):
-            raise AlreadyExists(f"{path} exists already", path=path)
 
         def put(data: bytes) -> None:
             if exclusive:
@@ -194,7 +197,7 @@ class ObjectStorage(Storage):
             path,
             key,
             put=put,
-            taken=(lambda: self._is_file(path)) if exclusive else None,
+            taken=(lambda: self.is_file(path)) if exclusive else None,
             tags={_TOKEN: token},
             ours=lambda: self._is_mine(path, token) is not None,
         )
@@ -258,7 +261,7 @@ class ObjectStorage(Storage):
                 # two requests at once, of which the store may have refused both
                 if not error.values.get("conflict") or not left:
                     raise
-                if mode == "create" and self._is_file(path):
+                if mode == "create" and self.is_file(path):
                     raise
                 time.sleep(0.05 * (_ATTEMPTS - left))
             except StorageError as error:
@@ -313,7 +316,7 @@ class ObjectStorage(Storage):
         key = self._key(path)
         return self._client.ask(path, "looked at", lambda lib, store: lib.head(store, key))
 
-    def _is_file(self, path: str) -> bool:
+    def is_file(self, path: str) -> bool:
         try:
             self._head(path)
         except FileNotFoundError:

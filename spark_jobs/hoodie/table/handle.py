@@ -212,9 +212,12 @@ class Table:
             beside=beside,
             known=None if props is None else (props.version, props.timeline_utc),
         )
-        self._since_listing = False
+        # the listing may tell that they are as they were
+        stamp = timeline.stamp if beside else ""
+        self._since_listing = props is not None and bool(stamp) and props.stamp == stamp
         outdated = props is not None and self.layout is not timeline.layout
-        if timeline.layout is not ONE and (outdated or (self._writes and read)):
+        unread = self._writes and read and not self._since_listing
+        if timeline.layout is not ONE and (outdated or unread):
             self.read_properties()
         if timeline.layout is ONE and timeline.instants and self._properties and self.layout is not ONE:
             self._check_place(self._properties.version)

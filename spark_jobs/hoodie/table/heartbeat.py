@@ -14,9 +14,11 @@ import contextlib
 import functools
 import hashlib
 import json
+import math
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -146,7 +148,7 @@ def has_heartbeat(storage: Storage, base_path: str, instant: str) -> bool:
 
     For tasks, which have a storage of their own.
     """
-    return storage.exists(heartbeat_path(base_path, instant))
+    return storage.is_file(heartbeat_path(base_path, instant))
 
 
 def read_heartbeats(table: Table, folder: str = _FOLDER) -> list[HeartbeatFile]:
@@ -206,6 +208,8 @@ class Heartbeat:
         self._service = work.service
         self._token = uuid.uuid4().hex
         self._content = _content(self._token, interval_ms * misses, work)
+        #: by `time.monotonic`, when no other process can have taken this one for dead: before it was there
+        self.began = -math.inf
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"hoodie-heartbeat-{instant}", daemon=True)
 
@@ -214,6 +218,7 @@ class Heartbeat:
         file is deleted each time.
         """
         _LIVE.add(self._token)
+        self.began = time.monotonic()
         try:
             self._create()
         except BaseException:
@@ -236,15 +241,18 @@ class Heartbeat:
         self._done.set()
         _LIVE.discard(self._token)
 
-    def stop(self) -> None:
-        """End the beats and remove the file; the beats end even where removing fails.
+    def stop(self, first: Collection[str] = ()) -> None:
+        """End the beats and remove the file, and others `first`; the beats end even where removing fails.
 
         A service's successor has a heartbeat of the same name; no other process takes that of a writer.
         """
         self.silence()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
-        if not self._service or self.is_ours():
+        mine = not self._service or self.is_ours()
+        if first:
+            self._storage.delete_many([*first, self._path] if mine else first)
+        elif mine:
             self._storage.delete(self._path)
 
     def on_storage(self) -> bool:

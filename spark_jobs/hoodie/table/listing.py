@@ -56,6 +56,18 @@ class StorageListing:
         self._base_path = base_path
         self._known: dict[str, Sequence[FileInfo]] = {}
 
+    @classmethod
+    def of_small(cls, storage: Storage, base_path: str) -> StorageListing | None:
+        """One that has looked at every folder, the timeline's, too, by one request; None where that takes
+        more.
+        """
+        found = storage.tree_within(base_path, 1)
+        if found is None:
+            return None
+        listing = cls(storage, base_path)
+        listing._known = _Whole(_by_folder(base_path, found))
+        return listing
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_known": {}}
 
@@ -113,16 +125,28 @@ class StorageListing:
         found = self._storage.tree_within(self._base_path, len(unknown) // _WORTH, after)
         if found is None:
             return
-        entries: dict[str, dict[str, FileInfo]] = {}
-        for item in found:
-            child = item
-            while folder := child.path[len(self._base_path) + 1 :].rpartition("/")[0]:
-                known = entries.setdefault(folder, {})
-                if child.name in known:
-                    break
-                known[child.name] = child
-                child = FileInfo(join(self._base_path, folder), folder.rpartition("/")[2], 0, 0, True)
+        entries = _by_folder(self._base_path, found)
         for folder in [*unknown, *entries] if below else unknown:
             if folder not in self._known:
-                some = entries.get(folder, {}).values()
-                self._known[folder] = sorted(some, key=lambda item: item.name)
+                self._known[folder] = entries.get(folder, [])
+
+
+class _Whole(dict[str, Sequence[FileInfo]]):
+    """The entries of folders; what is not among them is missing."""
+
+    def get(self, folder: str, default: Any = None) -> Sequence[FileInfo]:
+        return super().get(folder, ())
+
+
+def _by_folder(base_path: str, found: Iterable[FileInfo]) -> dict[str, Sequence[FileInfo]]:
+    """The entries of each folder by name, given all files of a table."""
+    entries: dict[str, dict[str, FileInfo]] = {}
+    for item in found:
+        child = item
+        while folder := child.path[len(base_path) + 1 :].rpartition("/")[0]:
+            known = entries.setdefault(folder, {})
+            if child.name in known:
+                break
+            known[child.name] = child
+            child = FileInfo(join(base_path, folder), folder.rpartition("/")[2], 0, 0, True)
+    return {folder: sorted(some.values(), key=lambda item: item.name) for folder, some in entries.items()}

@@ -18,7 +18,7 @@ import functools
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 
 from hoodie.config import versions
@@ -41,6 +41,7 @@ from hoodie.table.merge_rule import MERGER_STRATEGY as MERGER_STRATEGY
 from hoodie.table.merge_rule import PAYLOAD_CLASS as PAYLOAD_CLASS
 from hoodie.table.merge_rule import PRECOMBINE_FIELD as PRECOMBINE_FIELD
 from hoodie.table.merge_rule import MergeRule
+from hoodie.timeline.placement import stamp_of
 
 #: what names classes, and what names a folder below `.hoodie`
 _CLASSES = (
@@ -133,9 +134,11 @@ class TableProperties(Mapping[str, str]):
     """The properties of one table: a mapping of texts with typed attributes. Made by `load` and `create`.
 
     `texts` are those of the file. What the file has under a newer name is found by the older one, too.
+    `stamp`: what no other content of the file has, where the storage tells it.
     """
 
     texts: Mapping[str, str]
+    stamp: str = field(default="", compare=False)
 
     def __getitem__(self, name: str) -> str:
         older = self._older.get(name)
@@ -277,9 +280,9 @@ def load(
             sleep(pause_s)
         problems = []
         for path in (properties_path(base_path), backup_path(base_path)):
-            texts, problem = _read_whole(storage, path)
+            texts, problem, stamp = _read_whole(storage, path)
             if texts is not None:
-                return _readable(texts, base_path)
+                return _readable(texts, base_path, stamp if path == properties_path(base_path) else "")
             if problem:
                 problems.append(f"{path}: {problem}")
         if not problems and not storage.exists(f"{base_path}/{META_FOLDER}"):
@@ -343,7 +346,7 @@ def update(storage: Storage, base_path: str, changes: Mapping[str, str | None]) 
     except AlreadyExists:
         raise _updated(base_path, f"{backup} appeared") from None
     _replace(storage, path, before, _render(texts, "Updated at"))
-    written, problem = _read_whole(storage, path)
+    written, problem, stamp = _read_whole(storage, path)
     if written is None or written.get(CHECKSUM) != texts[CHECKSUM]:
         storage.delete(path)  # readers and the next writer go to the backup, as in Hudi
         raise TornProperties(
@@ -352,7 +355,7 @@ def update(storage: Storage, base_path: str, changes: Mapping[str, str | None]) 
             path=base_path,
         )
     storage.delete(backup)
-    return _readable(written, base_path)
+    return _readable(written, base_path, stamp)
 
 
 def _replace(storage: Storage, path: str, before: TableProperties, data: bytes) -> None:
@@ -379,9 +382,9 @@ def recover(storage: Storage, base_path: str) -> bool:
     if not storage.exists(backup):
         return False
     path = properties_path(base_path)
-    texts, _ = _read_whole(storage, path)
+    texts, _, _ = _read_whole(storage, path)
     if texts is None:
-        saved, problem = _read_whole(storage, backup)
+        saved, problem, _ = _read_whole(storage, backup)
         if saved is None:
             raise TornProperties(
                 f"{path} and {backup} are both unreadable ({problem}); restore {FILE_NAME} from a copy",
@@ -392,18 +395,20 @@ def recover(storage: Storage, base_path: str) -> bool:
     return True
 
 
-def _read_whole(storage: Storage, path: str) -> tuple[dict[str, str] | None, str | None]:
-    """(properties, None), or (None, what is wrong), or (None, None) when there is no such file."""
+def _read_whole(storage: Storage, path: str) -> tuple[dict[str, str] | None, str | None, str]:
+    """(properties, None), or (None, what is wrong), or (None, None) when there is no such file; and the
+    stamp.
+    """
     try:
-        data = storage.read(path)
+        data, version = storage.read_version(path) if storage.conditional else (storage.read(path), "")
     except FileNotFoundError:
-        return None, None
+        return None, None, ""
     try:
         texts = parse_properties(data)
     except ValueError as error:
-        return None, str(error)
+        return None, str(error), ""
     problem = _flaw(texts)
-    return (None, problem) if problem else (texts, None)
+    return (None, problem, "") if problem else (texts, None, stamp_of(version))
 
 
 def _flaw(texts: Mapping[str, str]) -> str | None:
@@ -426,8 +431,8 @@ def _flaw(texts: Mapping[str, str]) -> str | None:
     return None
 
 
-def _readable(texts: dict[str, str], base_path: str) -> TableProperties:
-    props = TableProperties(checked_properties(texts, base_path))
+def _readable(texts: dict[str, str], base_path: str, stamp: str) -> TableProperties:
+    props = TableProperties(checked_properties(texts, base_path), stamp)
     versions.check_readable(props.version, base_path)
     return props
 

@@ -23,7 +23,7 @@ from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
-from hoodie.timeline.placement import LATER_FOLDER, VERSION_CHANGE, check_layout, placed
+from hoodie.timeline.placement import Placed, check_layout, looked_up
 from hoodie.timeline.store import TimelineStore
 from hoodie.timeline.time import REQUESTED, InstantTime
 
@@ -147,6 +147,8 @@ class Timeline:
     contents: InstantCache = field(default_factory=InstantCache, compare=False, repr=False)
     #: what is in `.hoodie`; where instants lie elsewhere, as of an earlier listing unless all was asked for
     beside: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
+    #: of hoodie.properties then (Placed)
+    stamp: str = field(default="", compare=False, repr=False)
 
     @classmethod
     def load(
@@ -159,52 +161,47 @@ class Timeline:
         whole: bool = False,
         beside: bool = True,
         known: tuple[int, bool] | None = None,
+        place: Placed | None = None,
     ) -> Timeline:
         """Raises TableNotFound where `.hoodie` is missing, and UnsupportedVersion or HalfUpgraded.
 
         `before`, an earlier load of the same table, is the result itself when no file came or went, and else
         lends the times and the commits that it knows: files of completed instants never change. `empty`: the
         layout of a table without instants. `known`: as of `placed`. Without `whole`, what lies beside the
-        timeline need not be listed again. Without `beside` it is not, where `before` has a folder of its own:
-        for a look at what is in that, whatever the layout is by now.
+        timeline need not be listed again. Without `beside` it is not, where `before` has a folder of its own,
+        or, without `before`, the table is of layout two by its `empty`: for a look at what is in that folder,
+        whatever the layout is by now. `place`: what the folders have, where they were just listed.
         """
         storage = storage or storage_for(base_path)
         earlier = before.mtimes if before is not None else None
         apart = before is not None and before.layout is TWO
-        if before is not None and apart and beside and not whole and before._is_current(storage):
-            return before
-        folder = meta_path(base_path)
-        later = empty is TWO or apart
-        listing = frozenset[str]() if later else frozenset(storage.names(folder))
-        same = isinstance(earlier, ModificationTimes) and listing and listing == earlier.listing
-        if same and VERSION_CHANGE not in listing:
-            return before  # type: ignore[return-value]
-        layout: Layout = ONE
-        found, utc = listing, False
-        if before is not None and apart and not beside:
-            listing = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
-            layout, found, utc = TWO, before.beside, before.utc
-        elif later or LATER_FOLDER in listing:
-            layout, listing, found, utc = placed(storage, base_path, empty, known)
-        if not found and not storage.exists(folder):
+        former = None if before is None else before._place
+        if place is None:
+            if before is not None and apart and beside and not whole and before._is_current(storage):
+                return before
+            place = looked_up(storage, base_path, former, empty=empty, beside=beside, known=known)
+        if not place.beside and not storage.exists(folder := meta_path(base_path)):
             raise TableNotFound(
                 f"{base_path} is no Hudi table: {folder} is missing; check the path, or write to it first",
                 path=base_path,
             )
-        if before is not None and before._is_listed(listing, found, layout):
+        if before is not None and place == former:
             return before
+        layout, listing, found, utc, stamp = place
         instants, names = layout.instants(listing)
         mtimes = ModificationTimes(storage, f"{base_path}/{layout.folder}", listing, names)
-        timeline = cls(base_path, instants, mtimes, layout, utc, beside=found)
+        timeline = cls(base_path, instants, mtimes, layout, utc, beside=found, stamp=stamp)
         if before is not None and isinstance(earlier, ModificationTimes) and before.layout is layout:
             mtimes.take(earlier)
             timeline.contents.take(before.contents, mtimes)
         return timeline
 
-    def _is_listed(self, listing: frozenset[str], beside: frozenset[str], layout: Layout) -> bool:
-        """Whether these are the names that it was made of."""
-        known = self.mtimes.listing if isinstance(self.mtimes, ModificationTimes) else None
-        return self.layout is layout and known == listing and self.beside == beside
+    @property
+    def _place(self) -> Placed | None:
+        """As it was listed."""
+        if not isinstance(self.mtimes, ModificationTimes):
+            return None
+        return Placed(self.layout, self.mtimes.listing, self.beside, self.utc, self.stamp)
 
     def _is_current(self, storage: Storage) -> bool:
         """Whether no file came or went in the timeline's folder since."""

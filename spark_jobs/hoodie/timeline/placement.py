@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from typing import NamedTuple
 
 from hoodie.config import versions
 from hoodie.errors import HalfUpgraded, TableBusy
@@ -28,10 +29,61 @@ _CHANGE = re.compile(rb"(\d{1,2}) (\d{1,2})")
 _ZONE = re.compile(rb"^hoodie\.table\.timeline\.timezone\s*=\s*utc\s*$", re.MULTILINE | re.IGNORECASE)
 
 
-def placed(
-    storage: Storage, base_path: str, empty: Layout, known: tuple[int, bool] | None = None
-) -> tuple[Layout, frozenset[str], frozenset[str], bool]:
-    """(the layout that counts, names in its folder, names in `.hoodie`, whether the instants are UTC)
+class Placed(NamedTuple):
+    """The `layout` that counts, the names in its folder, and `beside` them in `.hoodie`; whether the instants
+    are UTC. `stamp`: of hoodie.properties, which no other content of it has, where a listing tells it.
+    """
+
+    layout: Layout
+    names: frozenset[str]
+    beside: frozenset[str]
+    utc: bool = False
+    stamp: str = ""
+
+
+def placed_in_one(storage: Storage, base_path: str) -> Placed:
+    """What is in `.hoodie`, as if layout one counted."""
+    folder = f"{base_path}/{META_FOLDER}"
+    if not storage.conditional:
+        names = frozenset(storage.names(folder))
+        return Placed(ONE, names, names)
+    found = {item.name: item.version for item in storage.list(folder)}
+    names = frozenset(found)
+    return Placed(ONE, names, names, stamp=stamp_of(found.get("hoodie.properties", "")))
+
+
+def looked_up(
+    storage: Storage,
+    base_path: str,
+    former: Placed | None,
+    *,
+    empty: Layout,
+    beside: bool,
+    known: tuple[int, bool] | None,
+) -> Placed:
+    """Where the instants are now, given where they were: see `placed`, and `Timeline.load`."""
+    if empty is not TWO and (former is None or former.layout is not TWO):
+        one = placed_in_one(storage, base_path)
+        if one == former and one.names and VERSION_CHANGE not in one.names:
+            return former
+        if LATER_FOLDER not in one.names:
+            return one
+    elif not beside and (former is None or former.layout is TWO):
+        if former is None:
+            former = Placed(TWO, frozenset(), frozenset((LATER_FOLDER,)), bool(known and known[1]))
+        names = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
+        if names or former.names:
+            return former._replace(names=names)
+    return placed(storage, base_path, empty, known)
+
+
+def stamp_of(version: str) -> str:
+    """A version of a file: stores put it into quotes, or not."""
+    return version.strip('"')
+
+
+def placed(storage: Storage, base_path: str, empty: Layout, known: tuple[int, bool] | None = None) -> Placed:
+    """Where the instants are.
 
     A listing that began and ended with one version is whole. So the version is read, then the folders are
     listed, `.hoodie` last, which shows a change that went on meanwhile: by VERSION_CHANGE, or by instants of
@@ -44,7 +96,8 @@ def placed(
     version, utc = known or _version(storage, base_path)
     for _ in range(_ROUNDS):
         later = frozenset(storage.names(f"{base_path}/{TWO.folder}"))
-        beside = frozenset(storage.names(f"{base_path}/{META_FOLDER}"))
+        one = placed_in_one(storage, base_path)
+        beside = one.beside
         there = {ONE: any(map(ONE.parse, beside)), TWO: any(map(TWO.parse, later))}
         former, layout = version, layout_of(version)
         other = ONE if layout is TWO else TWO
@@ -59,8 +112,8 @@ def placed(
             layout = other if there[other] else layout if version else empty
         if layout is TWO:
             versions.check_readable(version, base_path)
-            return TWO, later, beside, utc
-        return ONE, beside, beside, False
+            return Placed(TWO, later, beside, utc, one.stamp)
+        return one
     names = " or ".join(str(item.number) for item in versions.VERSIONS.values() if item.layout is TWO.version)
     raise HalfUpgraded(
         f"instants of {base_path} lie in {base_path}/{TWO.folder}, where table version {names} keeps them, "

@@ -33,7 +33,7 @@ from hoodie.concurrency.gate import attempt as tried
 from hoodie.errors import AlreadyExists, CommitUnknown, Fenced, StorageError
 from hoodie.hooks import CommitEvent, WriteEvent
 from hoodie.table.handle import Table
-from hoodie.table.markers import delete_markers
+from hoodie.table.markers import delete_markers, kept_markers
 from hoodie.table.participant import Commit, Participants
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant
@@ -102,7 +102,10 @@ class Commits:
             _publish(made, attempt)
             _check_published(made, attempt)
         self._published(made, shared=shared)
-        tried(lambda: delete_markers(self.table, instant.time))
+        if (kept := kept_markers(self.table.base_path, instant.time)) is not None:
+            self.gate.heartbeats.leftovers += kept.files
+        else:
+            tried(lambda: delete_markers(self.table, instant.time))
         self.events.append(self._event(made, metadata.operation_type, kind))
 
     def complete(self, instant: Instant, metadata: Metadata, *, beside: bool = False) -> None:
@@ -174,7 +177,7 @@ def _publish(made: Commit, attempt: Attempt) -> None:
     attempt.open, attempt.content = False, made.data
     try:
         create = partial(create_instant, made.table.store, made.instant, made.data, sole=made.sole)
-        attempt.publish(partial(create, check=attempt.check))
+        attempt.publish(partial(create, check=attempt.check_last))
     except BaseException as error:
         # should this look fail too, nothing is withdrawn: the next writer sees what became of the instant
         try:

@@ -69,6 +69,10 @@ class Attempt(ABC):
             raise self.fenced()
         self.gate.check_lock()
 
+    def check_last(self) -> None:
+        """`check`, right before the completed file is made."""
+        self.check()
+
     def check_reconcile(self) -> None:  # noqa: B027  most attempts own all that has their instant
         """Raises Fenced where files that seem to be unreported may be another process's."""
 
@@ -111,6 +115,17 @@ class InflightWrite(Attempt):
         else:
             begin()
         self.pending = inflight
+
+    def check_last(self) -> None:
+        """Where the storage does not fence, the timeline is listed after the publishing, which counts: others
+        may undo the instant until then. Who takes this process for dead removes its heartbeat first.
+        """
+        if self.table.storage.fences:
+            self.check()
+            return
+        if not self.gate.held:
+            raise self.fenced()
+        self.gate.check_lock()
 
     def superseded(self) -> bool:
         """Its own files are gone, or a rollback or restore names it. Those of other instants are no sign."""

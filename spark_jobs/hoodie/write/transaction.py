@@ -131,6 +131,11 @@ class Transaction:
         return self._repair.rolled_back
 
     @property
+    def announced(self) -> float:
+        """By `time.monotonic`, when its heartbeat was made."""
+        return self._gate.heartbeats.own[-1].began
+
+    @property
     def events(self) -> list[CommitEvent]:
         """Of the instants that were completed, in their order: for the hooks, once this is left."""
         return self._commits.events

@@ -312,6 +312,7 @@ class LogFiles:
             marker = Marker(relative, self._marker)
             new = create_marker(self._storage, self._base_path, self._instant, marker)
             try:
+                self._check_free(path)
                 output = self._storage.output(path, exclusive=True)
             except AlreadyExists:
                 if new:  # an earlier attempt of this write made none: the file is not this write's to delete
@@ -320,6 +321,13 @@ class LogFiles:
                 continue
             self._names.append(name)
             return LogFileWriter(output)
+
+    def _check_free(self, path: str) -> None:
+        """Raises AlreadyExists for a name that others may take, too, where the output itself would say it at
+        its end.
+        """
+        if self._marker is MarkerType.APPEND and not self._storage.fences and self._storage.is_file(path):
+            raise AlreadyExists(f"{path} exists already", path=path)
 
     def _finish(self) -> None:
         assert self._writer is not None

@@ -42,7 +42,7 @@ from hoodie.index import Index, PlacingIndex
 from hoodie.read.key_join import Match, Merged, Part, live, merge_batch
 from hoodie.storage import Storage
 from hoodie.table.handle import TableRef
-from hoodie.table.markers import Marker, MarkerType, create_marker
+from hoodie.table.markers import Marker, MarkerType, create_marker, planned_token
 from hoodie.table.partition import ensure_partition
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import BaseFile, FileSlice
@@ -91,7 +91,8 @@ class OutputFile:
         """
         self._keys: list[Any] | None = [] if holds_keys else None
         self._names_base = names_base
-        name = BaseFileName(file_id, task.token, instant)
+        token = planned_token(context.base_path, instant, partition, file_id) or task.token
+        name = BaseFileName(file_id, token, instant)
         self.name = str(name)
         self.file_id = file_id
         self.partition = partition
@@ -306,7 +307,8 @@ class Handles:
         if slice_.base is None and not slice_.logs:
             ensure_partition(self.storage, context.base_path, slice_.partition, self.instant)
         slicing = context.snapshot.slicing
-        name = slice_.new_log(slicing, self.instant, self.task.token)
+        planned = planned_token(context.base_path, self.instant, slice_.partition, slice_.file_id)
+        name = slice_.new_log(slicing, self.instant, planned or self.task.token)
         logs = LogFiles(
             self.storage,
             context.base_path,

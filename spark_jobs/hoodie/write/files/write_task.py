@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,9 @@ from hoodie.codec.arrays import whole
 from hoodie.engine.task import Task
 from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
+from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.key_join import Part
+from hoodie.table.markers import Marker, MarkerType, kept_markers
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import WriteStat
 from hoodie.timeline.time import InstantTime
@@ -99,6 +101,27 @@ class WriteFileGroups:
         keys = pa.Table.from_batches(batches)
         rows = np.asarray(keys.column(STORED_ROW)).astype(np.int32)
         return [Part.of(self.context.travel_schema.empty_table(), whole(keys.column(RECORD_KEY)), rows)]
+
+
+def mark_first_files(context: WriteContext, instant: InstantTime, writes: Sequence[FileGroupWrite]) -> None:
+    """Have the files that these writes begin with marked by one request, where this process keeps the markers
+    of the instant: before there is a task.
+    """
+    kept = kept_markers(context.base_path, instant)
+    if kept is None or context.early is not None:  # Apache Hudi's detection looks for direct markers
+        return
+    slicing, planned = context.snapshot.slicing, list[Marker]()
+    for write in writes:
+        token = f"{write.number}-0-0"
+        if write.slice is None or not write.append:
+            kind = MarkerType.CREATE if write.base is None else MarkerType.MERGE
+            name: BaseFileName | LogFileName = BaseFileName(write.file_id, token, instant)
+        elif slicing.of_writes:
+            kind, name = MarkerType.CREATE, write.slice.new_log(slicing, instant, token)
+        else:  # other processes may have a log file of this name
+            continue
+        planned.append(Marker(join(write.partition, str(name)), kind))
+    kept.plan(planned)
 
 
 def write_new(handles: Handles, partition: str, file_id: str, rows: Iterator[pa.Table]) -> pa.RecordBatch:

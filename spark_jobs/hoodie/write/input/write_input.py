@@ -43,7 +43,7 @@ from hoodie.write.blobs import (
 )
 from hoodie.write.context import WriteContext
 from hoodie.write.files.rehearsal import GroupCount, group_counts, handles_of, new_group
-from hoodie.write.files.write_task import WriteFileGroups, write_new
+from hoodie.write.files.write_task import WriteFileGroups, mark_first_files, write_new
 from hoodie.write.input.incoming import key_columns, keyed_rows, unstored
 from hoodie.write.input.key_staging import (
     Answers,
@@ -314,6 +314,7 @@ class _Staged(WriteInput):
         check_size(instant, len(assignment.writes) * LEAST_BYTES)
         progress("write", f"instant {instant}: {len(assignment.writes)} file groups")
         self._expect(assignment.writes, progress)
+        mark_first_files(self.plan.context, instant, assignment.writes)
         placed = self._placed(assignment)
         shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "write")
         task = WriteFileGroups(self.plan.context, instant, assignment.writes)
@@ -375,6 +376,8 @@ class _InFiles(_Streamed):
             "write", f"instant {instant}: {len(task.writes)} file groups, straight from the source files"
         )
         self._expect(task.writes, progress)
+        begun = [task.writes[number] for mine in task.tasks for number in mine]
+        mark_first_files(self.plan.context, instant, begun)
         return self.engine.map_batches(self.engine.tasks(len(task.tasks)), task, BLOB_SCHEMA)
 
 

@@ -194,6 +194,8 @@ class MetadataTableUpdate(MetadataTableParticipant):
         self._upkeep = MaintenancePolicy(compact_after=config[COMPACT_AFTER])
         self._progress = progress
         self._at_once = is_optimistic(config)
+        #: that kept the metadata table when this process took the table
+        self._writer: MetadataWriter | None = None
 
     def due(self, table: Table) -> bool:
         return has_metadata_table(table) and bool(due_to_go(table, self._config))
@@ -225,7 +227,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
             return
         finish_rebuild(table, self._config, self._progress)
         try:
-            writer = MetadataWriter.open(table)
+            self._writer = writer = MetadataWriter.open(table)
             if writer is not None:
                 writer.maintain(self._upkeep)
         except TableError as error:
@@ -284,7 +286,7 @@ class MetadataTableUpdate(MetadataTableParticipant):
 
     def _prepare(self, commit: Commit) -> None:
         data = _opened(commit.table)
-        writer = MetadataWriter.open(data)
+        writer = MetadataWriter.open(data, self._writer)
         if writer is None or isinstance(commit.metadata, (SavepointMetadata, IndexMetadata)):
             return
         _check_not_done(commit)
