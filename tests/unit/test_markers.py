@@ -22,7 +22,7 @@ from hoodie.table.markers import (
     create_marker,
     delete_markers,
     keep_markers,
-    kept_markers,
+    known_markers,
     marker_instants,
     place_marker,
     planned_token,
@@ -135,7 +135,7 @@ def kept(store: Store) -> Iterator[Store]:
 
 
 def plan(store: Store, markers: list[Marker]) -> None:
-    found = kept_markers(store.path, InstantTime(INSTANT))
+    found = known_markers(store.path, InstantTime(INSTANT))
     assert found is not None
     found.plan(markers)
 
@@ -189,7 +189,7 @@ def test_other_processes_read_what_one_keeps(store: Store) -> None:
     with keep_markers(store.table, InstantTime(INSTANT), 60_000, time.monotonic()):
         plan(store, MARKERS)
         store.create(LATER)
-    assert kept_markers(store.path, InstantTime(INSTANT)) is None
+    assert known_markers(store.path, InstantTime(INSTANT)) is None
     assert store.read() == {*MARKERS, LATER}
     delete_markers(store.table, InstantTime(INSTANT))
     assert not store.storage.exists(store.folder)
@@ -203,7 +203,7 @@ def test_no_kept_marker_once_the_write_is_over(store: Store, late: bool) -> None
     with keep_markers(store.table, InstantTime(INSTANT), 60_000, time.monotonic() if late else announced):
         if late:
             plan(store, MARKERS)
-            kept = kept_markers(store.path, InstantTime(INSTANT))
+            kept = known_markers(store.path, InstantTime(INSTANT))
             assert kept is not None
             kept._looked -= 31
             with pytest.raises(Fenced, match=f"write {INSTANT} is over"):
@@ -214,7 +214,7 @@ def test_no_kept_marker_once_the_write_is_over(store: Store, late: bool) -> None
             assert not store.storage.exists(store.folder)
 
 
-def test_a_rollback_marks_beside_kept_markers(kept: Store) -> None:
+def test_a_rollback_marks_beside_known_markers(kept: Store) -> None:
     """By a direct marker of its own instant."""
     at = InstantTime("20260101000000001")
     place_marker(kept.storage, kept.path, at, Marker(FILES[0], MarkerType.APPEND))

@@ -166,14 +166,14 @@ def keep_markers(table: Table, instant: InstantTime, interval_ms: int, announced
         del _KEPT[key]
 
 
-def kept_markers(base_path: str, instant: InstantTime) -> WriteMarkers | None:
+def known_markers(base_path: str, instant: InstantTime) -> WriteMarkers | None:
     """Those of `keep_markers`; None outside, and in other processes."""
     return _KEPT.get((base_path, str(instant)))
 
 
 def planned_token(base_path: str, instant: InstantTime, partition: str, file_id: str) -> str | None:
     """As `WriteMarkers.token`."""
-    kept = kept_markers(base_path, instant)
+    kept = known_markers(base_path, instant)
     return None if kept is None else kept.token(partition, file_id)
 
 
@@ -188,7 +188,7 @@ def create_marker(storage: Storage, base_path: str, instant: InstantTime, marker
     Raises ConflictError when the write is over (withdrawn, or rolled back by another writer): a task that
     outlives its job must not leave files that no rollback would find.
     """
-    if (kept := kept_markers(base_path, instant)) is not None:
+    if (kept := known_markers(base_path, instant)) is not None:
         return kept.create(storage, marker)
     _check_on(storage, base_path, instant, marker)
     return place_marker(storage, base_path, instant, marker)
@@ -214,7 +214,7 @@ def place_marker(storage: Storage, base_path: str, instant: InstantTime, marker:
 
 def remove_marker(storage: Storage, base_path: str, instant: InstantTime, marker: Marker) -> None:
     """Of a file that is another process's, which may be writing its first block."""
-    if (kept := kept_markers(base_path, instant)) is not None:
+    if (kept := known_markers(base_path, instant)) is not None:
         kept.remove(storage, marker)
     else:
         storage.delete(_path(base_path, instant, marker))
@@ -226,7 +226,7 @@ def _path(base_path: str, instant: InstantTime, marker: Marker) -> str:
 
 def read_markers(table: Table, instant: InstantTime) -> list[Marker]:
     """All markers of an instant; empty when the folder is missing."""
-    if (kept := kept_markers(table.base_path, instant)) is not None:
+    if (kept := known_markers(table.base_path, instant)) is not None:
         return kept.markers
     root = marker_folder(table.base_path, instant)
     found: list[Marker] = []

@@ -33,7 +33,7 @@ from hoodie.concurrency.gate import attempt as tried
 from hoodie.errors import AlreadyExists, CommitUnknown, Fenced, StorageError
 from hoodie.hooks import CommitEvent, WriteEvent
 from hoodie.table.handle import Table
-from hoodie.table.markers import delete_markers, kept_markers
+from hoodie.table.markers import delete_markers, known_markers
 from hoodie.table.participant import Commit, Participants
 from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Instant
@@ -102,7 +102,7 @@ class Commits:
             _publish(made, attempt)
             _check_published(made, attempt)
         self._published(made, shared=shared)
-        if (kept := kept_markers(self.table.base_path, instant.time)) is not None:
+        if (kept := known_markers(self.table.base_path, instant.time)) is not None:
             self.gate.heartbeats.leftovers += kept.files
         else:
             tried(lambda: delete_markers(self.table, instant.time))

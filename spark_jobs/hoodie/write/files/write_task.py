@@ -17,7 +17,7 @@ from hoodie.errors import HoodieError
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.read.key_join import Part
-from hoodie.table.markers import Marker, MarkerType, kept_markers
+from hoodie.table.markers import Marker, MarkerType, known_markers
 from hoodie.table.view import FileSlice
 from hoodie.timeline.commit import WriteStat
 from hoodie.timeline.time import InstantTime
@@ -107,7 +107,7 @@ def mark_first_files(context: WriteContext, instant: InstantTime, writes: Sequen
     """Have the files that these writes begin with marked by one request, where this process keeps the markers
     of the instant: before there is a task.
     """
-    kept = kept_markers(context.base_path, instant)
+    kept = known_markers(context.base_path, instant)
     if kept is None or context.early is not None:  # Apache Hudi's detection looks for direct markers
         return
     slicing, planned = context.snapshot.slicing, list[Marker]()
