@@ -9,10 +9,12 @@ written to, before and after it is archived.
 
 `growth`, for each size of `--files`: ten files a partition, made by twenty commits; all but the partitions
 that upserts touch are hard links. Upserts of 1,000 rows into ten partitions, and queries, while these commits
-are on the timeline, when they are archived, and with a metadata table. What cleans, archives and makes it is
-measured, too. With `--version 9`, of that version.
+are on the timeline, when they are archived, and with a metadata table. What cleans, archives, makes
+and compacts the metadata table is measured, too; with `--statistics`, the indexes of
+statistics. `--version 9`: of that version; `--type MERGE_ON_READ`: of that type, its plan of a compaction.
 
-Storage calls do not depend on the machine's load. All tables are true ones (tests.support.large_table).
+Each step is a process of its own, and its CPU seconds begin after the imports. Storage calls do not depend on
+the machine's load. All tables are true ones (tests.support.large_table).
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from tests.support.large_table import OPTIONS, LargeTable
 
 from . import output
 from .counting import cost
-from .metadata import SHORT
+from .metadata import ENABLE, SHORT
 
 NAME = "scale"
 CASES = ("files", "instants", "growth")
@@ -58,6 +60,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--case", choices=CASES, help="one of them (files, instants; with --files: growth)")
     parser.add_argument("--files", help="of the tables of growth (1000,10000,100000,1000000)")
     parser.add_argument("--version", type=int, default=6, choices=(6, 9), help="of growth and instants (6)")
+    parser.add_argument("--type", default="COPY_ON_WRITE", help="of the tables of growth (COPY_ON_WRITE)")
+    parser.add_argument("--statistics", action="store_true", help="in growth: make the indexes of statistics")
     parser.add_argument("--partitions", type=int, default=10_000, help="of the table of files (10,000)")
     parser.add_argument("--instants", type=int, default=10_000, help="of the timeline (10,000)")
     parser.add_argument("--commits", type=int, default=10, help="that made the table of files (10)")
@@ -75,8 +79,10 @@ def main(arguments: Sequence[str]) -> int:
             if case == "growth":
                 for files in map(int, (args.files or "1000,10000,100000,1000000").split(",")):
                     path = f"{folder}/growth{args.version}-{files}"
-                    table = LargeTable(path, files // 10, commits=MADE_BY, version=args.version, real=TOUCHED)
-                    results.append(_measured(case, table, _of_growth()))
+                    table = LargeTable(
+                        path, files // 10, commits=MADE_BY, version=args.version, kind=args.type, real=TOUCHED
+                    )
+                    results.append(_measured(case, table, _of_growth(table, statistics=args.statistics)))
                     shutil.rmtree(path)
             elif case == "files":
                 table = LargeTable(f"{folder}/files", args.partitions, commits=args.commits)
@@ -101,29 +107,38 @@ def _of_files(upserts: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
     yield "list", {}
 
 
-def _of_growth() -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _of_growth(table: LargeTable, *, statistics: bool) -> Iterator[tuple[str, Mapping[str, Any]]]:
     versions = itertools.count(1)
-
-    def used(stage: str, options: Mapping[str, str], upserts: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        for _ in range(upserts):
-            yield f"upsert, {stage}", {"version": next(versions), "options": options}
-        for name in ("query", "list"):
-            yield f"{name}, {stage}", {"version": 1}
-
-    kept = {**NO_SERVICES, "hoodie.metadata.enable": "true"}
-    yield "open", {}
-    yield from used("commits on the timeline", NO_SERVICES, 3)
-    yield "clean", {"options": SHORT}
-    yield "archive", {"options": SHORT}
-    yield from used("archived", NO_SERVICES, 3)
-    yield from used("metadata table", kept, 4)
+    alone, kept = {**NO_SERVICES, ENABLE: "false"}, {**NO_SERVICES, ENABLE: "true"}
     compacting = {
-        "hoodie.metadata.enable": "true",
+        ENABLE: "true",
         "hoodie.metadata.compact.max.delta.commits": "1",
         "hoodie.clean.automatic": "false",
         "hoodie.archive.automatic": "false",
     }
+
+    def used(stage: str, options: Mapping[str, str], upserts: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for number in range(upserts):
+            first = "" if number else "the first, "
+            yield f"upsert, {first}{stage}", {"version": next(versions), "options": options}
+        for name in ("query", "list"):
+            yield f"{name}, {stage}", {}
+
+    yield "open", {}
+    yield from used("commits on the timeline", alone, 3)
+    if table.kind == "MERGE_ON_READ":
+        yield "compact", {"options": {"hoodie.compact.inline.max.delta.commits": "1"}}
+        return
+    for name in ("clean", "archive"):
+        yield name, {"options": {**SHORT, ENABLE: "false"}}
+    yield from used("archived", alone, 3)
+    yield "clean, archived", {"options": {**SHORT, ENABLE: "false"}}
+    yield from used("metadata table", kept, 4)
     yield "upsert, metadata table compacts", {"version": next(versions), "options": compacting}
+    for name in ("clean", "archive", "list"):
+        yield f"{name}, metadata table compacted", {"options": {**SHORT, ENABLE: "true"}}
+    if statistics:
+        yield from used("statistics", {**kept, "hoodie.metadata.index.column.stats.enable": "true"}, 2)
 
 
 def _of_instants() -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -151,7 +166,8 @@ def _measured(case: str, table: LargeTable, steps: Iterator[tuple[str, Mapping[s
         row = {"step": name, **json.loads(run.stdout.splitlines()[-1])}
         found.append(row)
         shown = [f"{key} {row[key]}" for key in ("seconds", "cpu_seconds", "storage_calls", "peak_mib")]
-        print(f"{name:8}", *shown, "KiB of the timeline", row["timeline_bytes"] >> 10, file=sys.stderr)
+        sizes = [f"{key} {row[key] / 1e6:.1f} MB" for key in ("timeline_bytes", "bytes_written")]
+        print(f"{name:8}", *shown, *sizes, file=sys.stderr, flush=True)
     return {"case": case, "table": asdict(table), "made_seconds": made, "steps": found}
 
 
@@ -230,10 +246,11 @@ def _poll(table: LargeTable, version: int, options: Mapping[str, str], token: st
         for name, wanted in conditions.items():
             reader = TableReader(table.path)
             for _ in range(2):
-                begin = time.perf_counter()
-                wanted.find(reader, reader.poll())
-                taken.setdefault(name, []).append(round((time.perf_counter() - begin) * 1000, 2))
-        return {"first_and_next_ms": taken}
+                begin = time.process_time()
+                wanted.find(reader, found := reader.poll())
+                spent = (time.process_time() - begin) * 1e6 / len(list(found))
+                taken.setdefault(name, []).append(round(spent, 1))
+        return {"first_and_next_cpu_us_an_instant": taken}
 
     return run
 
@@ -248,6 +265,16 @@ def _clean(table: LargeTable, version: int, options: Mapping[str, str], token: s
     import hoodie
 
     return lambda: {"deleted": hoodie.clean_table(table.path, options=options).num_files}
+
+
+def _compact(table: LargeTable, version: int, options: Mapping[str, str], token: str) -> Step:
+    import hoodie
+
+    def run() -> dict[str, Any]:
+        done = hoodie.compact_table(table.path, mode="schedule", options=options)
+        return {"scheduled": str(done)}
+
+    return run
 
 
 def _plan(table: LargeTable, version: int, options: Mapping[str, str], token: str) -> Step:
@@ -280,6 +307,7 @@ _STEPS: Mapping[str, Callable[[LargeTable, int, Mapping[str, str], str], Step]] 
     "poll": _poll,
     "archive": _archive,
     "clean": _clean,
+    "compact": _compact,
     "index": _index,
     "list": _list,
 }

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
 
 from hoodie.codec import avro_search
+from hoodie.codec.avro import schema_json
 from hoodie.errors import TableError
 from hoodie.timeline import commit_details
 from hoodie.timeline.commit import (
@@ -23,7 +30,8 @@ from hoodie.timeline.commit import (
     inflight_metadata,
     pretty_json,
 )
-from hoodie.timeline.commit_details import CommitDetails, base_file_totals, schema_text, stats_of
+from hoodie.timeline.commit_details import CommitDetails, base_file_totals, head_of, stats_of
+from hoodie.timeline.commit_head import REPLACED
 from hoodie.timeline.instant import Action
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
@@ -70,7 +78,7 @@ def test_what_is_searched_in_a_commit_is_what_parsing_it_shows(
         bases = [stat for stat in metadata.write_stats if stat.log_version is None]
         written = sum(stat.num_writes for stat in bases), sum(stat.total_write_bytes for stat in bases)
         assert base_file_totals(data) == ((0, 0) if metadata.operation_type == "BOOTSTRAP" else written)
-        assert schema_text(data) == (metadata.schema_text() or "")
+        assert head_of(data) == metadata.head
         seen += bool(stats)
     assert seen > 100
 
@@ -118,8 +126,94 @@ def test_a_commit_of_avro_is_searched_as_it_is_parsed(
             expected = {partition: stats[partition]} if partition in stats else {}
             assert stats_of(data, [partition], value) == expected
         assert stats_of(data, list(stats), value) == stats
+        assert head_of(data) == CommitMetadata.parse(data, value).head
         seen += len(stats)
     assert seen > 100
+
+
+_TEXTS = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(
+    ['"extraMetadata" : {"schema" : "x"}, "operationType" : "UPSERT" }', "extraMetadata", "operationType",
+     "partitionToWriteStats", '{"a" : {"b" : [ ] } } }', "\\", '\\"', "größe", "\x00\x02", "schema", ""]
+)  # fmt: skip
+_KEYS = ("partitionToWriteStats", "compacted", "extraMetadata", "operationType")
+_HEADS = st.fixed_dictionaries(
+    {
+        "partitionToWriteStats": st.dictionaries(
+            _TEXTS.filter(lambda text: ".." not in text and not set("\\\0/:\n") & set(text)),
+            st.lists(
+                st.fixed_dictionaries(
+                    {"fileId": st.sampled_from(["f1", "", None]), "path": st.sampled_from(["p/a", None])}
+                ),
+                max_size=2,
+            ),
+            max_size=3,
+        ),
+        "compacted": st.booleans(),
+        "extraMetadata": st.dictionaries(_TEXTS, _TEXTS, max_size=3),
+        "operationType": st.sampled_from(["UPSERT", "CLUSTER", "INSERT_OVERWRITE"]),
+    },
+    optional={REPLACED: st.just({"eu": ["f1-0"]})},
+)
+
+
+@given(_HEADS, st.permutations([*_KEYS, REPLACED]), st.booleans(), st.booleans())
+def test_what_a_strange_commit_says_beside_statistics_is_what_parsing_it_shows(
+    value: dict[str, Any], order: list[str], pretty: bool, escaped: bool
+) -> None:
+    """In any order of its keys, laid out in other ways, with texts that look like its end. Where it is not
+    clear, it is parsed.
+    """
+    value = {key: value[key] for key in order if key in value}
+    text = pretty_json(value) if pretty else json.dumps(value, ensure_ascii=escaped)
+    try:
+        expected = CommitMetadata.parse(text.encode())
+    except TableError:
+        reject()
+    assert head_of(text.encode()) in (expected.head, None)
+
+
+def test_the_head_of_hudis_order_is_always_clear() -> None:
+    """Whatever the texts are."""
+    extra: dict[str, str | None] = {"schema": '{"a" : "\\"}, {"', "größe": None, "x": '"extraMetadata" : { }'}
+    stats = {
+        "extraMetadata": (WriteStat(file_id="00000001-a", path="p"),),
+        "eu": (WriteStat(file_id="f2", path="p"),),
+    }
+    for metadata in (
+        CommitMetadata(stats, extra_metadata=extra, operation_type="UPSERT"),
+        CommitMetadata({}, extra_metadata=extra, operation_type="CLUSTER"),
+        ReplaceCommitMetadata(
+            stats,
+            extra_metadata=extra,
+            partition_to_replace_file_ids={"eu": ("f1", "f2"), "us": ()},
+        ),
+    ):
+        assert head_of(metadata.to_json()) == metadata.head
+        assert metadata.head.first_file_id == ("00000001-a" if metadata.partitions else None)
+        texts = {**extra, "größe": ""}
+        of_avro = replace(metadata, extra_metadata=texts)
+        assert head_of(TWO.content(of_avro)) == of_avro.head
+
+
+def test_a_commit_of_avro_with_fields_in_another_order_says_the_same() -> None:
+    stats = {"eu": (WriteStat(file_id="f1", path="eu/a"), WriteStat(file_id="f2", path="eu/b"))}
+    metadata = CommitMetadata(stats, extra_metadata={"schema": "{}", "": "\0\2"}, operation_type="UPSERT")
+    schema = schema_json("HoodieCommitMetadataV8")
+    for order in itertools.permutations(range(5)):
+        fields = [schema["fields"][number] for number in order]
+        out = io.BytesIO()
+        fastavro.writer(out, {**schema, "fields": fields}, [metadata.to_dict()], codec="deflate")
+        found = head_of(out.getvalue())
+        assert found == (metadata.head if order[0] == 0 else None), order
+
+
+@pytest.mark.parametrize("layout", [ONE, TWO], ids=["one", "two"])
+@pytest.mark.parametrize("cut", [1, 3, 40, 200])
+def test_a_head_that_was_torn_is_none(layout: Layout, cut: int) -> None:
+    stats = {"eu": (WriteStat(file_id="f1", path="eu/a"),)}
+    data = layout.content(CommitMetadata(stats, extra_metadata={"schema": "{}"}, operation_type="UPSERT"))
+    assert head_of(data) is not None
+    assert head_of(data[:-cut]) is None
 
 
 @pytest.mark.parametrize("layout", [ONE, TWO], ids=["one", "two"])
@@ -128,7 +222,7 @@ def test_of_a_commit_of_many_partitions_few_statistics_are_decoded(
 ) -> None:
     """As many of a commit of ten thousand as of one of four hundred; nothing else is parsed."""
     decoded: list[int] = []
-    for module, name in ((commit_details, "_list_at"), (avro_search, "read_value")):
+    for module, name in ((commit_details, "_value_at"), (avro_search, "read_value")):
         found = getattr(module, name)
 
         def counted(*arguments: Any, found: Any = found) -> Any:

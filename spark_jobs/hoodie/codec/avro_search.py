@@ -1,4 +1,5 @@
-"""Entries of a map in a record of Avro, found by their keys: what lies between them is not decoded.
+"""Parts of a record of Avro that has a large map: entries that are found by their keys, the first item, and
+all but the map. What lies between is not decoded.
 
 A container of one record may have a map of a hundred thousand values. A key is its length and its bytes
 (Avro 1.11 specification, "Binary Encoding"), so that it can be searched for; what follows has to decode as a
@@ -54,6 +55,58 @@ def map_entries(
                 return None
             found[key] = value
     return found if seen == found.keys() else None
+
+
+def record_without(field: str, data: bytes) -> dict[str, Any]:
+    """A container's one record as it was written, without the field, whose values are skipped. Raises
+    ValueError for what is none.
+    """
+    schema, datum = one_datum(data)
+    record: dict[str, Any] = read_value(io.BytesIO(datum), schema, _schema_without(schema, field))
+    return record
+
+
+def first_item(field: str, data: bytes) -> Any:
+    """The first item of the first list in the map `field`, the first of a container's one record; None for
+    a map of nothing. Raises ValueError where it is not clear.
+    """
+    schema, datum = one_datum(data)
+    source, fields = io.BytesIO(datum), parsed_schema(schema).get("fields") or ()
+    values = json.loads(_values(schema, field) or "null")
+    if not fields or fields[0]["name"] != field or not isinstance(values, dict):
+        raise ValueError(f"{field} is not the first field, or no map of lists")
+    kinds = fields[0]["type"]
+    if isinstance(kinds, list) and kinds[_long(source)] == "null":
+        return None
+    if not _count(source):
+        return None
+    read_value(source, _TEXT, _TEXT)
+    if values.get("type") != "array" or not _count(source):
+        raise ValueError(f"the first list of {field} has no item")
+    item = json.dumps(values["items"])
+    return read_value(source, item, item)
+
+
+_TEXT, _LONG = '"string"', '"long"'
+
+
+def _long(source: io.BytesIO) -> int:
+    found: int = read_value(source, _LONG, _LONG)
+    return found
+
+
+def _count(source: io.BytesIO) -> int:
+    """Of the items in the first block of a map or a list."""
+    count = _long(source)
+    if count < 0:  # then the block's bytes follow
+        _long(source)
+    return abs(count)
+
+
+@lru_cache(maxsize=16)
+def _schema_without(schema: str, field: str) -> str:
+    record = parsed_schema(schema)
+    return json.dumps({**record, "fields": [item for item in record["fields"] if item["name"] != field]})
 
 
 @lru_cache(maxsize=16)

@@ -69,7 +69,7 @@ from hoodie.table.view import (
     merged_slices,
 )
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit_details import schema_text
+from hoodie.timeline.commit_details import head_of
 from hoodie.timeline.instant import Instant
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 
@@ -369,9 +369,8 @@ def file_schemas(view: TableView, storage: Storage) -> Mapping[BaseFile, pa.Sche
 
 
 def _stored_schema(timeline: Timeline, instant: Instant, storage: Storage) -> str | None:
-    one = timeline.layout.version is LayoutVersion.ONE
-    found = schema_text(timeline.read(instant, storage)) if one else None
-    return timeline.commit(instant, storage).schema_text() if found is None else found
+    found = head_of(timeline.read(instant, storage))
+    return (found or timeline.commit(instant, storage)).schema_text()
 
 
 def _period(query: Query, config: Config, table: Table) -> tuple[InstantTime | None, Span | None]:

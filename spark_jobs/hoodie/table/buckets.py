@@ -19,7 +19,6 @@ from hoodie.table.listing import FileListing, StorageListing
 from hoodie.table.properties import TableProperties
 from hoodie.table.view import TimelineView, file_slices
 from hoodie.timeline.active import Timeline, meta_path
-from hoodie.timeline.commit import CommitMetadata
 
 #: of numbers of buckets by partition (Apache Hudi 1.x)
 _BY_PARTITION = ".bucket_index/partition_bucket_index_meta"
@@ -30,11 +29,7 @@ _SUSPECT, _CERTAIN = 1e-3, 1e-6
 
 
 def check_no_buckets(
-    storage: Storage,
-    props: TableProperties,
-    timeline: Timeline,
-    snapshot: TimelineView,
-    newest_first: Iterable[CommitMetadata],
+    storage: Storage, props: TableProperties, timeline: Timeline, snapshot: TimelineView
 ) -> None:
     """Raises ConfigError for a table of the BUCKET index. Looks at what is at hand: the listing of `.hoodie`
     and the newest commit that wrote files.
@@ -42,9 +37,14 @@ def check_no_buckets(
     if (props.get(_SETTING) or "").strip().upper() == "BUCKET":
         raise _refusal(timeline.base_path, f"its {_SETTING} says so")
     check_no_hash_rings(storage, timeline)
-    wrote = ([stat.file_id or "" for stat in commit.write_stats] for commit in newest_first)
-    listing = StorageListing(storage, timeline.base_path)
-    check_no_bucket_numbers(listing, timeline.base_path, snapshot, next(filter(None, wrote), ()))
+    for instant in reversed(timeline.commits()):
+        first = timeline.head(instant, storage).first_file_id
+        if first is not None and _NUMBERED.fullmatch(first):
+            file_ids = [stat.file_id or "" for stat in timeline.commit(instant, storage).write_stats]
+            listing = StorageListing(storage, timeline.base_path)
+            check_no_bucket_numbers(listing, timeline.base_path, snapshot, file_ids)
+        if first is not None:
+            break
 
 
 def check_no_hash_rings(storage: Storage, timeline: Timeline, *, ringed: bool = False) -> None:

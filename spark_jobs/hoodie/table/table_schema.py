@@ -107,7 +107,7 @@ class TableSchema:
         for instant in reversed(timeline.commits()):
             if as_of is not None and instant.is_after(as_of):
                 continue
-            commit = timeline.commit(instant, storage)
+            commit = timeline.head(instant, storage)
             if text := commit.schema_text():
                 latest = commit.extra_metadata.get(LATEST_SCHEMA_KEY)
                 found = _evolved(timeline, storage, text, latest, instant.time)

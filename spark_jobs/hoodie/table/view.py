@@ -18,7 +18,6 @@ from hoodie.storage import FileInfo, Storage
 from hoodie.table.pending import compacting_groups
 from hoodie.table.slicing import LAYOUT_ONE, Slicing, slicing_of
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import ReplaceCommitMetadata
 from hoodie.timeline.instant import COMMIT_ACTIONS, METADATA_BOOTSTRAP, Action
 from hoodie.timeline.time import REQUESTED, InstantTime
 
@@ -159,12 +158,11 @@ class TimelineView:
         for instant in commits:
             if instant.action is Action.REPLACECOMMIT:
                 try:
-                    metadata = timeline.commit(instant, storage)
+                    groups = timeline.head(instant, storage).replaced
                 except FileNotFoundError:
                     continue  # archived since the listing, after the files of what it replaced were cleaned
-                if isinstance(metadata, ReplaceCommitMetadata):
-                    for partition, ids in metadata.partition_to_replace_file_ids.items():
-                        replaced.update((partition, file_id) for file_id in ids)
+                for partition, ids in groups.items():
+                    replaced.update((partition, file_id) for file_id in ids)
         compacting = {
             group: instant.time
             for group, instant in compacting_groups(timeline, storage).items()

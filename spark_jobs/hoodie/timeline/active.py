@@ -18,8 +18,10 @@ from hoodie.format.names import META_FOLDER as META_FOLDER
 from hoodie.storage import PARTIAL_SUFFIX, Storage, storage_for
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReadValue
-from hoodie.timeline.commit_details import CommitDetails
+from hoodie.timeline.commit_details import CommitDetails, head_of, is_searched
+from hoodie.timeline.commit_head import CommitHead
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
+from hoodie.timeline.instant_cache import InstantCache
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.layouts.one import ONE
 from hoodie.timeline.layouts.two import TWO
@@ -27,10 +29,6 @@ from hoodie.timeline.placement import Placed, check_layout, looked_up
 from hoodie.timeline.store import TimelineStore
 from hoodie.timeline.time import REQUESTED, InstantTime
 
-#: bytes of completed commits that are kept; more are read again when they are asked for again
-_KEPT_BYTES = 8 << 20
-#: of them, those that are kept parsed, which takes about ten times the memory
-_PARSED_BYTES = 1 << 20
 #: of a storage that is asked over a network, more files than this are looked at by a listing
 _ALONE = 4
 #: of such a storage, so many commits are read at once, until one of them has more bytes
@@ -87,43 +85,6 @@ class ModificationTimes(Mapping[str, int]):
 
     def __len__(self) -> int:
         return len(self._names)
-
-
-class InstantCache:
-    """What files of completed commits contain, by name: they never change. Bounded by _KEPT_BYTES and
-    _PARSED_BYTES.
-    """
-
-    def __init__(self) -> None:
-        self._known: dict[str, bytes] = {}
-        self._left = _KEPT_BYTES
-        self._parsed: dict[str, CommitMetadata] = {}
-        self._left_parsed = _PARSED_BYTES
-
-    def parsed(self, name: str) -> CommitMetadata | None:
-        return self._parsed.get(name)
-
-    def keep_parsed(self, name: str, size: int, commit: CommitMetadata) -> None:
-        """`size` is that of the file."""
-        if size <= self._left_parsed and name not in self._parsed:
-            self._parsed[name] = commit
-            self._left_parsed -= size
-
-    def get(self, name: str) -> bytes | None:
-        return self._known.get(name)
-
-    def keep(self, name: str, data: bytes) -> None:
-        if 0 < len(data) <= self._left and name not in self._known:
-            self._known[name] = data
-            self._left -= len(data)
-
-    def take(self, earlier: InstantCache, names: Collection[str]) -> None:
-        """Take over what an earlier listing of the timeline knows of these files."""
-        for name, data in earlier._known.copy().items():
-            if name in names:
-                self.keep(name, data)
-                if (commit := earlier.parsed(name)) is not None:
-                    self.keep_parsed(name, len(data), commit)
 
 
 def meta_path(base_path: str) -> str:
@@ -442,6 +403,20 @@ class Timeline:
             data = self.read(instant, storage)
             found = CommitMetadata.completed(data, self.path(instant), self.value_of(instant))
             self.contents.keep_parsed(name, len(data), found)
+        return found
+
+    def head(self, instant: Instant, storage: Storage | None = None) -> CommitHead:
+        """What a completed commit says beside the statistics of its files, looked for once. Of a large one
+        these are not parsed. Raises as `commit`.
+        """
+        name = self.layout.name(instant)
+        found = self.contents.head(name)
+        if found is None:
+            data = self.read(instant, storage)
+            found = head_of(data) if is_searched(data, ()) else None
+            if found is None or (instant.action is Action.REPLACECOMMIT and not found.replaced):
+                return self.commit(instant, storage).head
+            self.contents.keep_head(name, found)
         return found
 
     def details(self, instant: Instant, storage: Storage | None = None) -> CommitDetails | None:

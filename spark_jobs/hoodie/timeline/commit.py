@@ -13,13 +13,15 @@ from typing import Any
 
 from hoodie.errors import TableError
 from hoodie.format.names import data_file, file_id, relative_path
+from hoodie.timeline.commit_head import KEEPS_SCHEMA as KEEPS_SCHEMA
+from hoodie.timeline.commit_head import PARTITION, REPLACED, CommitHead
+from hoodie.timeline.commit_head import REWRITES as REWRITES
+from hoodie.timeline.commit_head import SCHEMA_KEY as SCHEMA_KEY
 from hoodie.timeline.models.mapper import camel_case
 from hoodie.timeline.time import InstantTime
 
 #: `prevCommit` of a file group that did not exist before: the text, not a JSON null
 NO_COMMIT = "null"
-#: extra metadata key of the writer's Avro schema, without meta columns
-SCHEMA_KEY = "schema"
 #: that of the table's columns with their ids (format.md 3.10); a table of schema-on-read evolution has it
 LATEST_SCHEMA_KEY = "latest_schema"
 #: that of a delete: how many rows of its input had a key that the table did not hold
@@ -29,10 +31,6 @@ DROPPED_KEY = "hoodie.insert.dropped.duplicates"
 #: outcomes of the validators of a write: JSON, a list of objects as of `validations_of`
 VALIDATIONS_KEY = "airflow.validations"
 _VALIDATION = {"validator": str, "query": str, "passed": bool, "expected": str, "found": str}
-#: operations of services that write rows of the table anew
-REWRITES = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
-#: operations whose `schema` is not the table's (format.md 3.1)
-KEEPS_SCHEMA = REWRITES | {"INDEX"}
 
 
 #: content of a commit's file -> an object with Hudi's keys; see Layout.commit_value
@@ -245,7 +243,7 @@ class CommitMetadata:
                 found = cls.parse(data, value)
             except TableError as error:
                 raise _damaged(path, error.message.partition("; restore")[0]) from None
-            key = _REPLACED if path.endswith(".replacecommit") else _WRITTEN
+            key = REPLACED if path.endswith(".replacecommit") else _WRITTEN
             if key.encode() in data and (key == _WRITTEN or isinstance(found, ReplaceCommitMetadata)):
                 return found
             why = f"has no {key}"
@@ -340,14 +338,18 @@ class CommitMetadata:
         """File groups that are not visible any more."""
         return 0
 
-    def schema_text(self) -> str | None:
-        """The Avro schema this commit gives the table; None when it says nothing about the table's schema.
+    @property
+    def head(self) -> CommitHead:
+        first = next((stat.file_id or "" for stat in self.write_stats), None)
+        return CommitHead(self.operation_type, self.extra_metadata, self._replaced, first)
 
-        May contain meta columns (delete_partition and ALTER of Hudi 0.15 store them).
-        """
-        if self.operation_type in KEEPS_SCHEMA:
-            return None
-        return self.extra_metadata.get(SCHEMA_KEY) or None
+    @property
+    def _replaced(self) -> Mapping[str, tuple[str, ...]]:
+        return {}
+
+    def schema_text(self) -> str | None:
+        """As that of `head`."""
+        return self.head.schema_text()
 
 
 @dataclass(frozen=True)
@@ -365,9 +367,13 @@ class ReplaceCommitMetadata(CommitMetadata):
     def num_replaced(self) -> int:
         return sum(map(len, self.partition_to_replace_file_ids.values()))
 
+    @property
+    def _replaced(self) -> Mapping[str, tuple[str, ...]]:
+        return self.partition_to_replace_file_ids
+
     def _tail(self) -> dict[str, Any]:
         groups = {partition: list(ids) for partition, ids in self.partition_to_replace_file_ids.items()}
-        return {_REPLACED: groups}
+        return {REPLACED: groups}
 
 
 def _damaged(path: str, why: str) -> TableError:
@@ -379,44 +385,27 @@ def _damaged(path: str, why: str) -> TableError:
 
 
 _WRITTEN = "partitionToWriteStats"
-_REPLACED = "partitionToReplaceFileIds"
-_PARTITION = "partition of a commit"
 _COMMIT_KEYS = frozenset(
-    {"partitionToWriteStats", "compacted", "extraMetadata", "operationType", _REPLACED},
+    {"partitionToWriteStats", "compacted", "extraMetadata", "operationType", REPLACED},
 )
-
-
-def _texts(value: Mapping[str, Any]) -> dict[str, str | None]:
-    found = dict(value.items())
-    for name, text in found.items():
-        if not isinstance(text, (str, type(None))):
-            raise TypeError(f"extra metadata {name[:100]!r} is no text")
-    return found
-
-
-def _ids(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise TypeError("the replaced file groups of a partition are no list")
-    return tuple(file_id(item, "replaced file id") for item in value)
 
 
 def _from_dict(value: Mapping[str, Any]) -> CommitMetadata:
     stats = value.get("partitionToWriteStats") or {}
+    head = CommitHead.of(value)
     common: dict[str, Any] = {
         "partition_to_write_stats": {
-            relative_path(partition, _PARTITION): tuple(WriteStat.from_dict(stat) for stat in group)
+            relative_path(partition, PARTITION): tuple(WriteStat.from_dict(stat) for stat in group)
             for partition, group in stats.items()
         },
         "compacted": bool(value.get("compacted")),
-        "extra_metadata": _texts(value.get("extraMetadata") or {}),
-        "operation_type": str(value.get("operationType") or "UNKNOWN"),
+        "extra_metadata": head.extra_metadata,
+        "operation_type": head.operation_type,
         "extra": {key: item for key, item in value.items() if key not in _COMMIT_KEYS},
     }
-    if _REPLACED not in value:
+    if REPLACED not in value:
         return CommitMetadata(**common)
-    groups = value[_REPLACED] or {}
-    replaced = {relative_path(partition, _PARTITION): _ids(ids) for partition, ids in groups.items()}
-    return ReplaceCommitMetadata(**common, partition_to_replace_file_ids=replaced)
+    return ReplaceCommitMetadata(**common, partition_to_replace_file_ids=head.replaced)
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ import codecs
 import json
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from hoodie.timeline.commit import KEEPS_SCHEMA, REWRITES, SCHEMA_KEY, ReadValue, json_object
+from hoodie.errors import TableError
+from hoodie.timeline.commit import ReadValue, json_object
+from hoodie.timeline.commit_head import REPLACED, REWRITES, SCHEMA_KEY, CommitHead
 
 #: operation types of table services: they rewrite files and change no row
 SERVICE_OPERATIONS = REWRITES | {"INDEX"}
@@ -44,8 +46,12 @@ _COLON = 64
 #: bytes in which the end of a commit is looked for
 _END = 64
 _ESCAPE = re.compile(rb"\\[u/]")
-_OBJECT = re.compile(r"\s*:\s*(?=\{)")
-_OPERATION = re.compile(r'"operationType"\s*:\s*"(\w*)"')
+#: the beginning of a commit that has no file, or up to the statistics of its first one
+_FIRST = re.compile(
+    rb'\s*\{\s*"partitionToWriteStats"\s*:\s*\{\s*(?:(\})|"(?:[^"\\]|\\.)*"\s*:\s*\[\s*(?=\{))', re.DOTALL
+)
+_WRITTEN, _EXTRA = b'"partitionToWriteStats"', b'"extraMetadata"'
+_REPLACED = f'"{REPLACED}"'.encode()
 _PATH = re.compile(rb'"path"\s*:\s*"([^"]*)"')
 #: how commits of layout two begin, which have no such names
 _AVRO = b"Obj\x01"
@@ -178,7 +184,7 @@ def _searched(data: bytes, partitions: Collection[str]) -> dict[str, list[Mappin
         start = data.rfind(b'"', max(0, end - longest), max(0, end))
         partition = names.get(data[start + 1 : end]) if start >= 0 else None
         if partition is not None and data[end + 1 : at].split() == [b":"] and data[start - 1] != _BACKSLASH:
-            group = _list_at(data, at)
+            group = _value_at(data, at)
             if all(isinstance(stat, dict) for stat in group):  # else ids of file groups that it replaced
                 if partition in found:
                     return None
@@ -187,20 +193,20 @@ def _searched(data: bytes, partitions: Collection[str]) -> dict[str, list[Mappin
     return found
 
 
-def _list_at(data: bytes, at: int) -> list[Any]:
-    """The list of JSON that begins there; no more is decoded than is needed. Raises ValueError."""
+def _value_at(data: bytes, at: int) -> Any:
+    """The list or object of JSON that begins there; no more is decoded than is needed. Raises ValueError."""
     size = _WINDOW
     while True:
         end = min(at + size, len(data))
         text = codecs.getincrementaldecoder("utf-8")().decode(data[at:end], end == len(data))
         try:
-            group: list[Any] = json.JSONDecoder().raw_decode(text)[0]
+            found: Any = json.JSONDecoder().raw_decode(text)[0]
         except ValueError:
             if end == len(data):
                 raise
             size *= 2
         else:
-            return group
+            return found
 
 
 def _searched_avro(data: bytes, partitions: Collection[str]) -> dict[str, list[Mapping[str, Any]]] | None:
@@ -228,21 +234,33 @@ def paths_of(data: bytes) -> list[str] | None:
     return None if any(b"\\" in path for path in found) else [path.decode() for path in found]
 
 
-def schema_text(data: bytes) -> str | None:
-    """As CommitMetadata.schema_text of a commit of layout one, but "" for none. The statistics are not
-    parsed: None where the text is not clear.
+def head_of(data: bytes) -> CommitHead | None:
+    """What a completed commit says beside the statistics of its files, which are not parsed. None where it is
+    not clear, or damaged: parse it.
     """
-    text = data.decode()
-    operations = set(_OPERATION.findall(text))
-    at = text.rfind('"extraMetadata"')
-    start = _OBJECT.match(text, at + len('"extraMetadata"')) if at >= 0 else None
-    if start is None or len(operations) != 1:
-        return None
-    if operations & KEEPS_SCHEMA:
-        return ""
     try:
-        extra, _ = json.JSONDecoder().raw_decode(text, start.end())
-    except (ValueError, RecursionError):
+        return _head_of_avro(data) if data.startswith(_AVRO) else _head_of_text(data)
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError, TableError):
         return None
-    found = extra.get(SCHEMA_KEY) or ""
-    return found if isinstance(found, str) else None
+
+
+def _head_of_text(data: bytes) -> CommitHead | None:
+    """The text from extra metadata on has to be the end of one object, so that they are the commit's own:
+    anything within it would be followed by more ends. The first file has to be at the beginning.
+    """
+    begin, at = _FIRST.match(data), data.rfind(_EXTRA)
+    if begin is None or at < begin.end() or data[at - 1] == _BACKSLASH or data.rfind(_WRITTEN) > begin.end():
+        return None
+    end = json_object(b"{" + data[at:])
+    if "operationType" not in end or (REPLACED not in end and _REPLACED in data):
+        return None
+    first = None if begin[1] else _value_at(data, begin.end()).get("fileId") or ""
+    return replace(CommitHead.of(end), first_file_id=first) if isinstance(first, str | None) else None
+
+
+def _head_of_avro(data: bytes) -> CommitHead:
+    from hoodie.codec.avro_search import first_item, record_without
+
+    head = CommitHead.of(record_without("partitionToWriteStats", data))
+    first = first_item("partitionToWriteStats", data)
+    return replace(head, first_file_id=None if first is None else first.get("fileId") or "")

@@ -31,7 +31,8 @@ from hoodie.errors import TableError
 from hoodie.storage import Storage
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import CommitMetadata
-from hoodie.timeline.instant import COMMIT_ACTIONS, Instant
+from hoodie.timeline.commit_details import head_of
+from hoodie.timeline.instant import Instant
 from hoodie.timeline.time import REQUESTED, InstantTime
 from hoodie.timeline.token_index import Fact, Interval, TokenIndex, interval_of
 from hoodie.timeline.tokens import TOKEN_KEY, TokenCommit
@@ -229,21 +230,27 @@ def record(storage: Storage, base_path: str, commit: TokenCommit) -> None:
     storage.write(f"{token_folder(base_path)}/{_name(commit.instant, commit.token)}", commit.to_bytes())
 
 
-def preserve(timeline: Timeline, storage: Storage, instants: Iterable[Instant]) -> None:
-    """Keep the tokens of instants that are going to be archived, where their writers did not."""
-    names: frozenset[str] | None = None
-    for instant in instants:
-        if instant.action not in COMMIT_ACTIONS or not instant.completed:
-            continue
-        if TOKEN_KEY.encode() not in timeline.read(instant, storage):
-            continue
-        commit = TokenCommit.of(instant, timeline.commit(instant, storage))
-        if commit is None:
-            continue
-        if names is None:
-            names = frozenset(storage.names(token_folder(timeline.base_path)))
-        if _name(commit.instant, commit.token) not in names:
-            record(storage, timeline.base_path, commit)
+class TokenKeeper:
+    """Keeps tokens of completed commits that are going to be archived, where their writers did not."""
+
+    def __init__(self, timeline: Timeline, storage: Storage) -> None:
+        self._timeline = timeline
+        self._storage = storage
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(self._storage.names(token_folder(self._timeline.base_path)))
+
+    def keep(self, instant: Instant, data: bytes) -> None:
+        """The token of a commit; `data`: of its file."""
+        if TOKEN_KEY.encode() not in data:
+            return
+        head = head_of(data) or self._timeline.commit(instant, self._storage).head
+        token = head.extra_metadata.get(TOKEN_KEY)
+        if token and _name(instant.time, token) not in self._names:
+            commit = TokenCommit.of(instant, self._timeline.commit(instant, self._storage))
+            if commit is not None:
+                record(self._storage, self._timeline.base_path, commit)
 
 
 def remove(storage: Storage, base_path: str, instant: InstantTime, metadata: CommitMetadata) -> None:

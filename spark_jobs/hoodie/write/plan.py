@@ -348,8 +348,7 @@ def _check_buckets(
     if props is not None and isinstance(index, PlacingIndex):
         check_no_hash_rings(storage, timeline, ringed=index.ringed)
     elif props is not None and operation.brings_rows:
-        newest_first = (timeline.commit(instant, storage) for instant in reversed(timeline.commits()))
-        check_no_buckets(storage, props, timeline, snapshot, newest_first)
+        check_no_buckets(storage, props, timeline, snapshot)
 
 
 def _written(timeline: Timeline, storage: Storage) -> Iterator[tuple[int, int]]:

@@ -353,6 +353,51 @@ def test_a_killed_run_is_not_archived_twice(table: Pair) -> None:
     pair.check("again")
 
 
+def test_instants_of_very_many_bytes_have_archive_files_of_their_own(
+    table: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Pair(tmp_path / "other", MANUAL)
+    shutil.rmtree(other.path, ignore_errors=True)
+    shutil.copytree(table.path, other.path)
+    once = archive(other)
+    monkeypatch.setattr(run, "_PART_BYTES", 1)
+    result = archive(table)
+    assert (result.archived, result.num_files) == (once.archived, once.num_files)
+    assert (result.archive_file, names(table)) == (archive_name(5), {archive_name(at) for at in range(1, 6)})
+    assert result.bytes == sum(path.stat().st_size for path in (table.path / ".hoodie/archived").iterdir())
+    assert [(entry.instant, entry.record) for entry in entries(table)] == [
+        (entry.instant, entry.record) for entry in entries(other)
+    ]
+    table.check("archived")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("phase", [Phase.BEFORE, Phase.AFTER])
+def test_an_archive_in_parts_that_was_killed_is_finished(
+    table: Pair, monkeypatch: pytest.MonkeyPatch, phase: Phase
+) -> None:
+    template = table.path.with_name("template")
+    shutil.copytree(table.path, template)
+    commits = times(table)
+    monkeypatch.setattr(run, "_PART_BYTES", 1)
+    faults = Faults()
+    with injected(faults):
+        archive(table)
+    for at in range(1, len(faults.log) + 1):
+        shutil.rmtree(table.path)
+        shutil.copytree(template, table.path)
+        with injected(Faults(at=at, phase=phase)), contextlib.suppress(InjectedFault):
+            archive(table)
+        left = times(table)
+        assert commits[-len(left) :] == left, f"{at}: none in the middle is missing"
+        assert all(instant.completed for instant in timeline(table)), at
+        archive(table)
+        left = times(table)
+        found = [str(entry.instant.time) for entry in entries(table)]
+        assert [*dict.fromkeys([*found, *left])] == commits, at
+        assert {found.count(time) for time in found} == {3}, f"{at}: each in all states, once"
+
+
 def test_a_writer_at_work_is_waited_for(table: Pair) -> None:
     with Transaction(Table(TableRef(str(table.path)), STORAGE), Config.of({}), True) as writer:
         writer.begin()

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hoodie
+from hoodie.format.base_file import BaseFileReader
 from tests.support.readers import read_hudi_rs
 from tests.support.tables import small_rows
 from tests.support.tiers import crossed_but
@@ -86,6 +88,44 @@ def test_late_among_other_rows_of_a_batch(tmp_path: Path) -> None:
     result = hoodie.write_table(rows, str(path), options=PLAIN_MOR)
     assert (result.num_updates, result.num_inserts) == (1, 1)
     assert seen(path) == [("a", 6), ("b", 5), ("new", 1)]
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many ordering values of base files are read, each time that they are."""
+    found: list[int] = []
+    whole = BaseFileReader.batches
+
+    def counted(self: BaseFileReader, columns: Any = None, *given: Any) -> Any:
+        for batch in whole(self, columns, *given):
+            if list(columns or ()) == ["ts"]:
+                found.append(batch.num_rows)
+            yield batch
+
+    monkeypatch.setattr(BaseFileReader, "batches", counted)
+    return found
+
+
+def test_a_base_file_without_a_newer_row_is_not_read(tmp_path: Path, compared: list[int]) -> None:
+    """Of its row groups those are that have one: statistics show it."""
+    path = tmp_path / "t"
+    options = {**PLAIN_MOR, "hoodie.parquet.block.size": "4096"}
+    first = plain(*((f"k{number:04d}", number // 400, "first") for number in range(1200)))
+    hoodie.write_table(first, str(path), options=options)
+    (file,) = data_files(path)
+    groups = pq.ParquetFile(file).metadata.num_row_groups
+    assert groups > 3
+    assert counts(put(path, ("k0001", 2, "b"), ("k0500", 2, "b"), ("k1100", 3, "b"))) == (3, 0, 1)
+    assert compared == []
+    assert counts(put(path, ("k0002", 1, "b"), ("k0501", 2, "b"), ("k1101", 1, "late"))) == (2, 0, 1)
+    assert 0 < sum(compared) < 800
+    assert [row for row in seen(path) if row[0] in ("k0001", "k0002", "k0501", "k1100", "k1101")] == [
+        ("k0001", 2),
+        ("k0002", 1),
+        ("k0501", 2),
+        ("k1100", 3),
+        ("k1101", 2),
+    ]
 
 
 #: three ascending values of an ordering column

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from itertools import accumulate, repeat
 from typing import Any
 
@@ -184,8 +184,10 @@ class MetadataListing:
             )
             if every:
                 self._known.update(self._listed(self._partitions, entries))
-        found = self._partitions
-        return [name for name in found if possible is None or all(map(possible, _folders(name)))]
+        if possible is None:
+            return list(self._partitions)
+        once = cache(possible)  # folders have many partitions in them
+        return [name for name in self._partitions if all(map(once, _folders(name)))]
 
     def files(self, partition: str) -> Sequence[FileInfo]:
         return self.many([partition])[partition]

@@ -7,7 +7,7 @@
 5. Times of completion that killed processes agreed on are deleted, and copies of plans of older releases.
 6. Requested and inflight files are deleted.
 7. Completed files are deleted, oldest first, so that no instant ever looks pending, and none in the middle
-   is missing.
+   is missing. Steps 3 to 7 are repeated for what follows where instants have very many bytes.
 8. The tokens of archived commits move into their index.
 9. Small archive files are merged.
 
@@ -18,12 +18,15 @@ files.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import Any
 
+from hoodie.codec.avro_container import MAGIC
 from hoodie.config.key import Config
+from hoodie.config.versions import LayoutVersion
 from hoodie.errors import TableError, TableNotFound
 from hoodie.format.names import META_FOLDER, METADATA_TABLE, BaseFileName, LogFileName
 from hoodie.metadata.instants import last_compaction
@@ -51,13 +54,15 @@ from hoodie.text import plural
 from hoodie.timeline import token_store
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.clock import format_millis, instant_millis
-from hoodie.timeline.commit import ReplaceCommitMetadata
+from hoodie.timeline.commit_details import head_of
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, State
 from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.rollback import unreported_files
 
 #: names of archive files that are tried
 _ATTEMPTS = 20
+#: bytes of instants from which on those that follow have an archive file of their own
+_PART_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -65,7 +70,7 @@ class ArchiveResult(ServiceResult):
     """What an archive job did, or, with dry_run, would do.
 
     status: `archived`, `planned` (a dry run), or `skipped`, for `reason`. archived: the instants, as time and
-    action. num_files: files that left the timeline. archive_file: the new file's name, "" for none.
+    action. num_files: files that left the timeline. archive_file: the (last) new file's name, "" for none.
     first: the oldest commit that is left on the active timeline. held: what keeps more commits from being
     archived, with the time from which on. merged: names of archive files that were merged.
     """
@@ -150,11 +155,11 @@ def _run(target: ServiceTable, progress: ProgressCallback) -> _Done:
                 unreported_files.sweep_attempts(target.table, timeline)
                 files = timeline.states(done.choice.instants)
                 progress("archive", f"{len(done.choice.instants)} instants, {len(files)} files")
-                token_store.preserve(timeline, storage, done.choice.instants)
-                _write(target, timeline, files, done)
-                transaction.check_claim()
-                target.table.store.sweep_agreed(done.choice.instants)
-                target.table.store.delete_archived(files)
+                for part in _parts(target, timeline, files, archive.newest()):
+                    _write(target, timeline, part, done)
+                    transaction.check_claim()
+                    target.table.store.sweep_agreed(part.files)
+                    target.table.store.delete_archived(part.files)
                 _settle_tokens(target)
             transaction.check_claim()
             if archive.always_merged or target.config[MERGE_ENABLED]:
@@ -168,26 +173,61 @@ def _settle_tokens(target: ServiceTable) -> None:
     token_store.settle(storage, target.base_path, target.timeline, partial(rolled_back_instants, storage))
 
 
-def _write(target: ServiceTable, timeline: Timeline, files: list[Instant], done: _Done) -> None:
-    """The archive file, of what is not in the newest one already: a run was killed before it deleted that."""
-    storage, archive = target.storage, target.table.written_archive
-    known = archive.newest()
-    left = [instant for instant in files if instant not in known]
-    done.num_files = len(files)
-    if left:
-        utc = target.props.timeline_utc
-        states = (
-            (item, _content(timeline, item, storage), format_millis(_changed_ms(timeline, item), utc))
-            for item in left
-        )
-        done.archive_file, done.bytes = archive.append(states, target.config[BATCH], _ATTEMPTS)
+@dataclass
+class _Part:
+    """Some whole instants that are archived: all files, and contents of those that no archive file has."""
+
+    files: list[Instant] = field(default_factory=list)
+    contents: list[tuple[Instant, bytes]] = field(default_factory=list)
+
+    @property
+    def nbytes(self) -> int:
+        return sum(len(data) for _, data in self.contents)
+
+
+def _parts(
+    target: ServiceTable, timeline: Timeline, files: Sequence[Instant], known: Collection[Instant]
+) -> Iterator[_Part]:
+    """What is archived, in parts of a bounded size. `known` are in the newest archive file already: a run was
+    killed before it deleted them. Tokens are kept before their part is there, those of `known` commits, too,
+    as another writer may have archived them.
+    """
+    storage, part = target.storage, _Part()
+    tokens = token_store.TokenKeeper(timeline, storage)
+    for _, states in groupby(files, key=lambda item: item.time):
+        if part.nbytes >= _PART_BYTES:
+            yield part
+            part = _Part()
+        for item in states:
+            part.files.append(item)
+            commit = item.completed and item.action in COMMIT_ACTIONS
+            data = _content(timeline, item, storage) if commit or item not in known else b""
+            if commit:
+                tokens.keep(item, data)
+            if item not in known:
+                part.contents.append((item, data))
+    yield part
+
+
+def _write(target: ServiceTable, timeline: Timeline, part: _Part, done: _Done) -> None:
+    """The archive file of a part."""
+    done.num_files += len(part.files)
+    utc = target.props.timeline_utc
+    states = ((item, data, format_millis(_changed_ms(timeline, item), utc)) for item, data in part.contents)
+    if part.contents:
+        name, size = target.table.written_archive.append(states, target.config[BATCH], _ATTEMPTS)
+        done.archive_file, done.bytes = name, done.bytes + size
 
 
 def _content(timeline: Timeline, instant: Instant, storage: Storage) -> bytes:
-    """Raises TableError for a completed commit that was emptied or torn: what it wrote would be forgotten."""
+    """Raises TableError for a completed commit that was emptied or torn: what it wrote would be forgotten. An
+    archive of layout one parses it itself.
+    """
     data = timeline.read(instant, storage)
     if instant.completed and instant.action in COMMIT_ACTIONS:
-        timeline.parse_state(instant, data)
+        walked = data.startswith(MAGIC) and head_of(data) is not None
+        if not walked and timeline.layout.version is not LayoutVersion.ONE:
+            timeline.parse_state(instant, data)
     return data
 
 
@@ -200,11 +240,8 @@ def _changed_ms(timeline: Timeline, instant: Instant) -> int:
 
 def _replaced_left(storage: Storage, timeline: Timeline, instant: Instant) -> bool:
     """Are files of the groups that a replacecommit replaced still there?"""
-    metadata = timeline.commit(instant, storage)
-    if not isinstance(metadata, ReplaceCommitMetadata):
-        return False
     listing = StorageListing(storage, timeline.base_path)
-    for partition, ids in metadata.partition_to_replace_file_ids.items():
+    for partition, ids in timeline.head(instant, storage).replaced.items():
         for item in listing.files(partition) if ids else ():
             name = BaseFileName.parse(item.name) or LogFileName.parse(item.name)
             if name is not None and name.file_id in ids:

@@ -26,7 +26,7 @@ from typing import Any
 
 from hoodie.codec.avro import read_record
 from hoodie.config.key import Config
-from hoodie.format.names import BaseFileName, LogFileName, join
+from hoodie.format.names import BaseFileName, LogFileName, join, relative_path
 from hoodie.services.clean.policy import Examined, Retention
 from hoodie.services.clean.settings import INCREMENTAL, MAX_COMMITS
 from hoodie.services.planned import DuePlan
@@ -36,7 +36,8 @@ from hoodie.table.partition import PARTITION_FILE
 from hoodie.table.slicing import first_instant
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices, superseded
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit import ReplaceCommitMetadata
+from hoodie.timeline.commit_details import CommitDetails, is_searched
+from hoodie.timeline.commit_head import PARTITION
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.clean import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
@@ -317,11 +318,9 @@ def savepointed_files(timeline: Timeline, storage: Storage) -> Iterator[str]:
 def replaced_groups(timeline: Timeline, storage: Storage) -> Iterator[tuple[Group, str]]:
     """File groups that completed replacecommits replaced, and when."""
     for instant in timeline.filter([Action.REPLACECOMMIT], completed=True):
-        metadata = timeline.commit(instant, storage)
-        if isinstance(metadata, ReplaceCommitMetadata):
-            for partition, ids in metadata.partition_to_replace_file_ids.items():
-                for file_id in ids:
-                    yield (partition, file_id), instant.time
+        for partition, ids in timeline.head(instant, storage).replaced.items():
+            for file_id in ids:
+                yield (partition, file_id), instant.time
 
 
 def needed_slices(timeline: Timeline, storage: Storage) -> Iterator[tuple[Group, str]]:
@@ -378,11 +377,10 @@ def _between(view: View, since: InstantTime, earliest: InstantTime) -> list[Inst
 
 
 def _touched(timeline: Timeline, storage: Storage, instant: Instant) -> set[str]:
-    metadata = timeline.commit(instant, storage)
-    partitions = set(metadata.partition_to_write_stats)
-    if isinstance(metadata, ReplaceCommitMetadata):
-        partitions |= set(metadata.partition_to_replace_file_ids)
-    return partitions
+    data, value = timeline.read(instant, storage), timeline.value_of(instant)
+    details = CommitDetails.parse(data, value) if is_searched(data, ()) else None
+    touched = timeline.commit(instant, storage).partitions if details is None else details.partitions
+    return {relative_path(partition, PARTITION) for partition in touched}
 
 
 def _choose(

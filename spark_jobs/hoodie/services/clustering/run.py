@@ -78,8 +78,7 @@ def check(target: ServiceTable) -> None:
             f"CONSISTENT_HASHING, and {target.base_path} is none; leave it out",
             path=target.base_path,
         )
-    newest = (timeline.commit(i, storage) for i in reversed(timeline.commits()))
-    check_no_buckets(storage, target.props, timeline, target.table.view_of(timeline), newest)
+    check_no_buckets(storage, target.props, timeline, target.table.view_of(timeline))
 
 
 def pending(timeline: Timeline, target: ServiceTable) -> list[Instant]:

@@ -15,22 +15,27 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute
+import pyarrow.parquet as pq
 
 from hoodie.codec.arrays import column, whole
 from hoodie.format.base_file import READ_BATCH_ROWS, BaseFileReader
-from hoodie.format.internal_schema import stored_batches
+from hoodie.format.internal_schema import FileColumns, stored_batches
 from hoodie.format.log_block import BlockType, LogBlock
 from hoodie.format.log_data import is_partial, read_data_block, read_delete_block
 from hoodie.format.log_file import LogFileReader
 from hoodie.format.meta_fields import RECORD_KEY
 from hoodie.index.locations import LOOK_UP, Positions
 from hoodie.merge.ordering import stored_is_newer
+from hoodie.read.bounds import comparable
 from hoodie.read.key_join import Bools, Ints, Part, Places
+from hoodie.read.predicate import Comparison, Field, Literal, LiteralKind, Node
+from hoodie.read.pruning import possible_row_groups
 from hoodie.storage import Storage
 from hoodie.table.log_scan import instant_of, scan_slice
 from hoodie.table.skeleton import open_base
@@ -135,7 +140,9 @@ def _compare_base(
     parts: Sequence[Part],
     verdicts: Sequence[Verdict],
 ) -> None:
-    """Of a key that the file holds more than once a delete must be newer than all, an update than one."""
+    """Of a key that the file holds more than once a delete must be newer than all, an update than one. Row
+    groups whose statistics show no newer row are not read.
+    """
     tops = _ordering_columns(context)
     wanted = pa.schema([context.schema.field(top) for top in tops])
     passed = [np.zeros(part.rows.num_rows, dtype=np.bool_) for part in parts]
@@ -143,16 +150,64 @@ def _compare_base(
         known_as = context.columns(base.instant)
         if not {*(tops if known_as is None else known_as.names(tops))} & {*reader.schema.names}:
             return
-        places, start = places_in(reader, parts), 0
-        for stored in stored_batches(reader, wanted, known_as):
+        node = None if known_as is not None or base.skeleton else _newer_than_all(context, parts)
+        groups = None if node is None else _groups(reader, node)
+        if groups == []:
+            return
+        places = places_in(reader, parts)
+        for start, stored in _batches(reader, groups, wanted, known_as):
             for match in places.between(start, start + stored.num_rows):
                 incoming = parts[match.part].rows.select(tops).take(match.incoming)
                 newer = stored_is_newer(stored.take(match.stored), incoming, *_ordering(context))
                 verdicts[match.part].outdated[match.incoming[newer]] = True
                 passed[match.part][match.incoming[~newer]] = True
-            start += stored.num_rows
     for verdict, mask in zip(verdicts, passed, strict=True):
         verdict.outdated &= verdict.deleted | ~mask
+
+
+def _newer_than_all(context: WriteContext, parts: Sequence[Part]) -> Node | None:
+    """Of stored rows: are they newer than the oldest incoming one. None where statistics can't say it."""
+    path, *others = _ordering(context)
+    kind = context.schema.field(path).type if path in context.schema.names else pa.null()
+    exact = pa.types.is_integer(kind) or pa.types.is_date32(kind) or kind == pa.timestamp("us", "UTC")
+    incoming = [part.rows.column(path) for part in parts if part.rows.num_rows] if exact else []
+    if others or not incoming or any(values.null_count for values in incoming):
+        return None
+    oldest = min(comparable(pc.min(values).as_py()) for values in incoming)
+    return Comparison(">", Field((path,), kind), Literal(LiteralKind.NUMBER, oldest))
+
+
+def _groups(reader: BaseFileReader, node: Node) -> list[tuple[int, int]]:
+    """The number and the first row of each row group that may have rows for which this is true."""
+    found: list[tuple[int, int]] = []
+
+    def look(footer: pq.FileMetaData) -> list[int]:
+        numbers = range(footer.num_row_groups)
+        firsts = [0, *accumulate(footer.row_group(number).num_rows for number in numbers)]
+        found.extend((number, firsts[number]) for number in possible_row_groups(node, footer, {}))
+        return list(numbers)
+
+    reader.keep(look)
+    return found
+
+
+def _batches(
+    reader: BaseFileReader,
+    groups: Sequence[tuple[int, int]] | None,
+    wanted: pa.Schema,
+    known_as: FileColumns | None,
+) -> Iterator[tuple[int, pa.Table]]:
+    """The number of the first row, and rows, of these groups; None: of all."""
+    for number, start in [(None, 0)] if groups is None else groups:
+        if number is not None:
+            reader.keep(partial(_only, number))
+        for stored in stored_batches(reader, wanted, known_as):
+            yield start, stored
+            start += stored.num_rows
+
+
+def _only(number: int, footer: pq.FileMetaData) -> list[int]:
+    return [number]
 
 
 class _Logs:

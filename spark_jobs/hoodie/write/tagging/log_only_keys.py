@@ -6,8 +6,9 @@ base file or beside one. An upsert must not touch their partitions.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow.compute
@@ -22,7 +23,8 @@ from hoodie.table.commit_keys import logged_keys
 from hoodie.table.skeleton import open_base
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.instant import Action
+from hoodie.timeline.commit_details import is_searched, stats_of
+from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.time import REQUESTED, InstantTime
 
 #: the stubs refuse plain values where the kernels take them
@@ -42,9 +44,8 @@ def check_log_only_keys(
     logged = [slice_ for found in slices.values() for slice_ in found if slice_.logs]
     if not logged:
         return
-    inserted = _with_inserts(
-        storage, timeline, min((slice_.logs[0].slice for slice_ in logged), key=REQUESTED.key)
-    )
+    since = min((slice_.logs[0].slice for slice_ in logged), key=REQUESTED.key)
+    inserted = _with_inserts(storage, timeline, since, {slice_.partition for slice_ in logged})
     for slice_ in logged:
         suspect = not inserted.isdisjoint(log.name for log in slice_.logs)
         if slice_.base is None or suspect or _BUCKET.match(slice_.file_id):
@@ -60,16 +61,36 @@ def check_log_only_keys(
                 )
 
 
-def _with_inserts(storage: Storage, timeline: Timeline, since: InstantTime) -> set[str]:
-    """Names of log files into which commits from `since` on report inserts."""
+def _with_inserts(
+    storage: Storage, timeline: Timeline, since: InstantTime, partitions: Collection[str]
+) -> set[str]:
+    """Names of log files of these partitions into which commits from `since` on report inserts."""
     names: set[str] = set()
     for instant in timeline.filter([Action.DELTACOMMIT], completed=True):
         if instant.is_before(since):
             continue
-        for stat in timeline.commit(instant, storage).write_stats:
-            if stat.num_inserts and LogFileName.parse(stat.file_name):
-                names.add(stat.file_name)
+        for name, inserts in _written(storage, timeline, instant, partitions):
+            if inserts and LogFileName.parse(name):
+                names.add(name)
     return names
+
+
+def _written(
+    storage: Storage, timeline: Timeline, commit: Instant, partitions: Collection[str]
+) -> Iterator[tuple[str, int]]:
+    """Names of the files that a commit wrote, of these partitions at least, and the inserts into each."""
+    data = timeline.read(commit, storage)
+    if is_searched(data, partitions):
+        with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
+            groups = stats_of(data, partitions, timeline.value_of(commit)).values()
+            yield from [
+                (str(stat.get("path") or "").rpartition("/")[2], stat.get("numInserts") or 0)
+                for group in groups
+                for stat in group
+            ]
+            return
+    for known in timeline.commit(commit, storage).write_stats:
+        yield known.file_name, known.num_inserts
 
 
 def _hidden_key(storage: Storage, slice_: FileSlice, snapshot: TimelineView) -> str | None:
