@@ -64,7 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--statistics", action="store_true", help="in growth: make the indexes of statistics")
     parser.add_argument("--partitions", type=int, default=10_000, help="of the table of files (10,000)")
     parser.add_argument("--instants", type=int, default=10_000, help="of the timeline (10,000)")
-    parser.add_argument("--commits", type=int, default=10, help="that made the table of files (10)")
+    parser.add_argument("--commits", type=int, help="that made the table of files (10), or of growth (20)")
     parser.add_argument("--upserts", type=int, default=14, help="into the table of files (14)")
     parser.add_argument("--work", type=Path, help="keep the tables here (default: a temporary folder)")
     parser.add_argument("--out", type=Path, help="write the JSON here (default: stdout)")
@@ -80,12 +80,17 @@ def main(arguments: Sequence[str]) -> int:
                 for files in map(int, (args.files or "1000,10000,100000,1000000").split(",")):
                     path = f"{folder}/growth{args.version}-{files}"
                     table = LargeTable(
-                        path, files // 10, commits=MADE_BY, version=args.version, kind=args.type, real=TOUCHED
+                        path,
+                        files // 10,
+                        commits=args.commits or MADE_BY,
+                        version=args.version,
+                        kind=args.type,
+                        real=TOUCHED,
                     )
                     results.append(_measured(case, table, _of_growth(table, statistics=args.statistics)))
                     shutil.rmtree(path)
             elif case == "files":
-                table = LargeTable(f"{folder}/files", args.partitions, commits=args.commits)
+                table = LargeTable(f"{folder}/files", args.partitions, commits=args.commits or 10)
                 results.append(_measured(case, table, _of_files(args.upserts)))
             else:
                 path = f"{folder}/instants"

@@ -14,6 +14,7 @@ import pytest
 
 import hoodie
 from hoodie.format.base_file import BaseFileReader
+from hoodie.write.files import late_records
 from tests.support.readers import read_hudi_rs
 from tests.support.tables import small_rows
 from tests.support.tiers import crossed_but
@@ -126,6 +127,34 @@ def test_a_base_file_without_a_newer_row_is_not_read(tmp_path: Path, compared: l
         ("k1100", 3),
         ("k1101", 2),
     ]
+
+
+def test_a_process_that_holds_keys_looks_at_a_base_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[str] = []
+    whole = late_records.open_base
+
+    def counted(storage: Any, base: Any, schema: Any) -> Any:
+        opened.append(base.name)
+        return whole(storage, base, schema)
+
+    monkeypatch.setattr(late_records, "open_base", counted)
+    options = {**PLAIN_MOR, "hoodie.index.type": "INMEMORY"}
+    path = tmp_path / "t"
+
+    def upsert(*rows: Any) -> tuple[int, int, int]:
+        return counts(hoodie.write_table(plain(*rows), str(path), options=options))
+
+    upsert(("a", 5, "x"), ("b", 5, "y"))
+    assert upsert(("a", 6, "p")) == (1, 0, 1)
+    assert upsert(("b", 6, "q")) == (1, 0, 1)
+    assert len(opened) == 1
+    assert upsert(("a", 4, "late"), ("b", 7, "r")) == (1, 0, 1)
+    assert upsert(("b", 5, "late")) == (1, 0, 1), "of logged rows the readers take the newest"
+    assert len(opened) == 3
+    assert seen(path) == [("a", 6), ("b", 7)]
+    assert values(path, "val") == ["p", "r"]
 
 
 #: three ascending values of an ordering column

@@ -141,18 +141,24 @@ def _compare_base(
     verdicts: Sequence[Verdict],
 ) -> None:
     """Of a key that the file holds more than once a delete must be newer than all, an update than one. Row
-    groups whose statistics show no newer row are not read.
+    groups whose statistics show no newer row are not read. A process that holds the file's keys looks at them
+    once.
     """
     tops = _ordering_columns(context)
     wanted = pa.schema([context.schema.field(top) for top in tops])
     passed = [np.zeros(part.rows.num_rows, dtype=np.bool_) for part in parts]
+    known_as = context.columns(base.instant)
+    oldest = None if known_as is not None or base.skeleton else _oldest(context, parts)
+    follows = context.index is not None and context.index.follows_files
+    if oldest is not None and follows and _known.get(_file(context, base), oldest + 1) <= oldest:
+        return
     with open_base(storage, base, context.file_schema) as reader:
-        known_as = context.columns(base.instant)
         if not {*(tops if known_as is None else known_as.names(tops))} & {*reader.schema.names}:
             return
-        node = None if known_as is not None or base.skeleton else _newer_than_all(context, parts)
-        groups = None if node is None else _groups(reader, node)
-        if groups == []:
+        groups = None if oldest is None else _groups(reader, _newer(context, oldest))
+        if oldest is not None and not groups:
+            if follows:
+                _remember(_file(context, base), oldest)
             return
         places = places_in(reader, parts)
         for start, stored in _batches(reader, groups, wanted, known_as):
@@ -165,16 +171,40 @@ def _compare_base(
         verdict.outdated &= verdict.deleted | ~mask
 
 
-def _newer_than_all(context: WriteContext, parts: Sequence[Part]) -> Node | None:
-    """Of stored rows: are they newer than the oldest incoming one. None where statistics can't say it."""
+#: by base file, which never changes: an ordering value than which none of its rows is newer
+_known: dict[tuple[Any, ...], int] = {}
+_MOST_KNOWN = 1 << 14
+
+
+def _file(context: WriteContext, base: BaseFile) -> tuple[Any, ...]:
+    options = sorted(context.table.storage_options.items())
+    return (context.table.uri, *options, base.path, base.size, *_ordering(context))
+
+
+def _remember(file: tuple[Any, ...], value: int) -> None:
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[file] = value
+
+
+def _oldest(context: WriteContext, parts: Sequence[Part]) -> int | None:
+    """The least ordering value of incoming rows, as bounds have it. None where statistics can't be compared
+    with it.
+    """
     path, *others = _ordering(context)
     kind = context.schema.field(path).type if path in context.schema.names else pa.null()
     exact = pa.types.is_integer(kind) or pa.types.is_date32(kind) or kind == pa.timestamp("us", "UTC")
     incoming = [part.rows.column(path) for part in parts if part.rows.num_rows] if exact else []
     if others or not incoming or any(values.null_count for values in incoming):
         return None
-    oldest = min(comparable(pc.min(values).as_py()) for values in incoming)
-    return Comparison(">", Field((path,), kind), Literal(LiteralKind.NUMBER, oldest))
+    return min(int(comparable(pc.min(values).as_py())) for values in incoming)
+
+
+def _newer(context: WriteContext, than: int) -> Node:
+    """Is a stored row newer than an ordering value."""
+    (path,) = _ordering(context)
+    kind = context.schema.field(path).type
+    return Comparison(">", Field((path,), kind), Literal(LiteralKind.NUMBER, than))
 
 
 def _groups(reader: BaseFileReader, node: Node) -> list[tuple[int, int]]:
