@@ -12,13 +12,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import hoodie
 from hoodie.errors import TableError
 from hoodie.metadata.instants import NEW_TABLE
 from hoodie.metadata.partitions.files import MetadataListing
 from hoodie.metadata.partitions.record_index import locate
+from hoodie.metadata.rollback import roll_back
 from hoodie.metadata.table import MetadataTable, Partition
 from hoodie.metadata.writer import MetadataWriter
-from hoodie.metadata.written_table import MaintenancePolicy
+from hoodie.metadata.written_table import MaintenancePolicy, WrittenTable
 from hoodie.storage import Output
 from hoodie.storage.local import LocalStorage
 from hoodie.table import properties
@@ -31,6 +33,7 @@ from hoodie.timeline.models.compaction import CompactionOperation, CompactionPla
 from hoodie.timeline.models.rollback import InstantInfo, RollbackMetadata
 from hoodie.timeline.time import InstantTime
 from tests.support.faults import Faults, InjectedFault, Phase, injected
+from tests.support.metadata import KEPT
 from tests.support.metadata_records import Files, files, locations, make_records, statistics, write_records
 from tests.support.stores import store_at
 from tests.support.tiers import full_but
@@ -427,6 +430,27 @@ def test_a_commit_in_flight_that_leads_elsewhere_is_refused(world: World) -> Non
     store_at(place).create(inflight, CommitMetadata(stats).to_json())
     with pytest.raises(TableError, match=r"prevCommit '\.\./\.\./\.\./x' is no instant's time"):
         write_records(world.writer, moment(1), {})
+
+
+@pytest.mark.parametrize("version", [6, 9])
+@pytest.mark.parametrize("left", [0, 40])
+def test_what_a_deltacommit_wrote_goes_without_its_inflight_file(
+    tmp_path: Path, version: int, left: int
+) -> None:
+    """A power failure took its content, and left the log file."""
+    path = tmp_path / "t"
+    options = {**KEPT, "hoodie.write.table.version": str(version)}
+    for value in range(2):
+        hoodie.Table(path).upsert([{"id": "a", "value": value}], keys="id", options=options)
+    table = WrittenTable(Table.open(str(path)))
+    newest = table.timeline.commits()[-1]
+    table.store.delete_states([newest])
+    inflight = Path(table.store.path(newest.with_state(State.INFLIGHT)))
+    inflight.write_bytes(inflight.read_bytes()[:left])
+    logs = set(Path(table.base_path, "files").glob(".files-*.log.*"))
+    roll_back(table, table.refresh().pending()[0], table.rollback_time(newest.time))
+    assert table.refresh().pending() == []
+    assert logs - set(Path(table.base_path, "files").glob(".files-*.log.*"))
 
 
 Step = Callable[[World], None]

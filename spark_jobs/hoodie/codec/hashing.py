@@ -207,6 +207,27 @@ class MurmurKeys:
         np.bitwise_xor(hashes, shifted, out=hashes)
         return hashes
 
+    def chained(self, place: int, rounds: int) -> Iterator[int]:
+        """Yield the hashes of one held key, from seed 0 and then each from the last: of few keys that takes a
+        tenth of ``hash``.
+        """
+        factor, length, value = int(_M), int(self._lengths[place]), 0
+        words = [int(word[place]) for word in self._words if word.size > place]
+        words += self._rest[place].tolist() if place < len(self._rest) else ()
+        tail, end = (
+            (0, 1)
+            if self._tail is None or self._factor is None
+            else (int(self._tail[place]), int(self._factor[place]))
+        )
+        for _ in range(rounds):
+            value ^= length
+            for word in words:
+                value = value * factor & 0xFFFFFFFF ^ word
+            value = (value ^ tail) * end & 0xFFFFFFFF
+            value = (value ^ value >> 13) * factor & 0xFFFFFFFF
+            value ^= value >> 15
+            yield value
+
 
 class HashChain:
     """Hash rounds of some prepared keys: computed when first asked for, for all of them, and kept."""

@@ -153,7 +153,12 @@ def _behind(data: bytes, at: int, kind: int, depth: int) -> int:
     if kind in (TRUE, FALSE):
         return at + count
     for _ in range(count):
-        at = _behind(data, at, kind, depth + 1)
+        if _BYTE < kind <= _I64 and data[at] < 128:
+            at += 1
+        elif kind == BINARY and data[at] < 128:
+            at += 1 + data[at]
+        else:
+            at = _behind(data, at, kind, depth + 1)
     return at
 
 

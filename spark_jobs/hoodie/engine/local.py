@@ -62,7 +62,7 @@ class StoredFrame(LocalFrame):
     @property
     def rows(self) -> pa.Table:
         """Of all partitions."""
-        return pa.concat_tables([_numbered(self.schema, self.spools).empty_table(), *self.tables])
+        return pa.concat_tables(self.tables or [_numbered(self.schema, self.spools).empty_table()])
 
 
 class LocalEngine(Engine):

@@ -56,6 +56,8 @@ _INT_MAX = 2**31 - 1
 _MOST_FLAGS = 1 << 25
 # keys whose hashes, words and positions (some 40 bytes a key) stay near the core through all rounds
 _CHUNK = 32_768
+# keys that are quicker taken one by one
+_FEW = 8
 # bits from which on sorting is quicker than setting them one by one
 _SORTED = 1_024
 _ZERO = np.uint32(0)
@@ -409,6 +411,9 @@ def _insert(
     keys: MurmurKeys, row_of: int | IndexArray, size: BloomSize, target: ByteArray, *, packed: bool
 ) -> None:
     """Set the keys' bits in ``target``: (rows, row bytes) if packed, else (rows, m) with a byte a bit."""
+    if packed and isinstance(row_of, int) and len(keys) <= _FEW:
+        _insert_few(keys, size, target[row_of])
+        return
     for start in range(0, len(keys), _CHUNK):
         chunk = keys.slice(start, start + _CHUNK)
         count = len(chunk)
@@ -429,6 +434,13 @@ def _insert(
                 _set_bits(row, index, (places & _SEVEN).astype(np.uint8))
             else:
                 row[index] = 1
+
+
+def _insert_few(keys: MurmurKeys, size: BloomSize, row: ByteArray) -> None:
+    for place in range(len(keys)):
+        for value in keys.chained(place, size.k):
+            bit = min(value, (1 << 32) - value) % size.m
+            row[bit >> 3] |= 1 << (bit & 7)
 
 
 def _set_bits(row: ByteArray, index: IndexArray, bits: ByteArray) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NoReturn
 
 from hoodie.errors import TableError
@@ -26,6 +27,8 @@ META_FOLDER = ".hoodie"
 METADATA_TABLE = "metadata"
 #: the partition of a null or empty text, hive-style or not
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+#: names that are parsed once: an operation lists a partition several times
+_KNOWN = 1 << 14
 _BASE = re.compile(r"^([^_]+)_(\d+-\d+-\d+)_(\d+)(\.\w+)$")
 _LOG = re.compile(r"^\.([^_]+)_([^._]*)\.log\.(\d+)(?:_(\d+-\d+-\d+)(\.cdc)?)?$")
 
@@ -41,6 +44,10 @@ class BaseFileName:
 
     @classmethod
     def parse(cls, name: str, extension: str = PARQUET) -> BaseFileName | None:
+        return _base_file(name, extension)
+
+    @classmethod
+    def _parsed(cls, name: str, extension: str) -> BaseFileName | None:
         match = _BASE.match(name)
         if match is None or match.group(4) != extension:
             return None
@@ -49,6 +56,9 @@ class BaseFileName:
 
     def __str__(self) -> str:
         return f"{self.file_id}_{self.token}_{self.instant}{self.extension}"
+
+
+_base_file = lru_cache(_KNOWN)(BaseFileName._parsed)
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,10 @@ class LogFileName:
 
     @classmethod
     def parse(cls, name: str) -> LogFileName | None:
+        return _log_file(name)
+
+    @classmethod
+    def _parsed(cls, name: str) -> LogFileName | None:
         match = _LOG.match(name)
         if match is None:
             return None
@@ -85,6 +99,9 @@ class LogFileName:
     def following(self) -> LogFileName:
         """Of the next version, for where this name is taken."""
         return replace(self, version=self.version + 1)
+
+
+_log_file = lru_cache(_KNOWN)(LogFileName._parsed)
 
 
 def new_file_prefix() -> str:

@@ -13,8 +13,10 @@
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -26,6 +28,8 @@ from hoodie.engine.parquet_open import Encrypted, check_not_signed, parquet_file
 
 _MAGIC, _ENCRYPTED, _TAIL, _FIRST_READ = b"PAR1", b"PARE", 8, 1 << 16
 _MOST_LEVELS, _MOST_ELEMENTS = 64, 1 << 17
+#: of a footer whose parts are remembered
+_KNOWN_BYTES = 1 << 15
 #: fields of FileMetaData and RowGroup
 _SCHEMA, _ROW_GROUPS, _COLUMNS, _ROWS = 2, 4, 1, 3
 #: fields of SchemaElement: type, its length, repetition, name, children
@@ -75,12 +79,9 @@ class Footer:
             )
         whole = length + _TAIL
         self._end: bytes = tail if whole <= len(tail) else source.read_at(whole, size - whole)
-        self._groups = self._group_field = 0
-        self._chunks: list[tuple[int, list[int]]] | None = None
-        try:
-            self.leaves = self._leaves(len(self._end) - whole)
-        except thrift.Damage:
-            raise ValueError("its footer is damaged") from None
+        self._footer = self._end[-whole:]
+        self._parts = (_known_parts if whole <= _KNOWN_BYTES else _Parts)(self._footer)
+        self.leaves = self._parts.leaves
 
     def mentions(self, text: bytes) -> bool:
         """Are these bytes in it: an entry that is not mentioned is not there."""
@@ -112,10 +113,8 @@ class Footer:
     def column(self, number: int) -> Iterator[tuple[int, Chunk]]:
         """(rows, the column) of each row group. Raises ValueError."""
         try:
-            if self._chunks is None:
-                self._chunks = list(self._row_groups())
-            for rows, places in self._chunks:
-                yield rows, self._chunk(places[number])
+            for rows, places in self._parts.row_groups:
+                yield rows, self._parts.chunk(places[number])
         except thrift.Damage:
             raise ValueError("its footer is damaged") from None
 
@@ -124,27 +123,55 @@ class Footer:
         """Rows of all row groups. Raises ValueError."""
         return sum(rows for rows, _ in self.column(0)) if self.leaves else 0
 
+
+#: how the last footers begin, up to their columns: files of a table have the same
+_SCHEMAS = deque[tuple[bytes, Sequence[Leaf]]](maxlen=8)
+
+
+class _Parts:
+    """What a footer says: `leaves`, and where the columns of its row groups are. Raises ValueError, and
+    Damage where row groups are looked at.
+    """
+
+    def __init__(self, footer: bytes) -> None:
+        self._data = footer
+        self._groups = 0
+        known = next((item for item in list(_SCHEMAS) if footer.startswith(item[0])), None)
+        try:
+            if known is None:
+                self.leaves = self._leaves(0)
+                if self._groups <= _KNOWN_BYTES:
+                    _SCHEMAS.append((footer[: self._groups], self.leaves))
+            else:
+                self.leaves, self._groups = known[1], len(known[0])
+        except thrift.Damage:
+            raise ValueError("its footer is damaged") from None
+
+    @cached_property
+    def row_groups(self) -> Sequence[tuple[int, list[int]]]:
+        """(rows, places of the columns) of each."""
+        return list(self._row_groups())
+
     def _leaves(self, at: int) -> Sequence[Leaf]:
         field = kind = 0
         while True:
-            field, kind, at = thrift.field_at(self._end, at, field)
+            field, kind, at = thrift.field_at(self._data, at, field)
             if not kind:
                 raise thrift.Damage
             if field == _SCHEMA and kind == thrift.LIST:
-                leaves, at = self._schema(at)
-                self._groups, self._group_field = at, field
+                leaves, self._groups = self._schema(at)
                 return leaves
-            at = thrift.skip(self._end, at, kind)
+            at = thrift.skip(self._data, at, kind)
 
     def _schema(self, at: int) -> tuple[Sequence[Leaf], int]:
         """The columns, of groups and what they contain, in the order of the file."""
-        kind, count, at = thrift.list_at(self._end, at)
+        kind, count, at = thrift.list_at(self._data, at)
         if kind != thrift.STRUCT or not 0 < count <= _MOST_ELEMENTS:
             raise thrift.Damage
         leaves: list[Leaf] = []
         above: list[tuple[str, bool, int]] = []  # path, repeated, children that are to come
         for number in range(count):
-            element, at = thrift.struct_at(self._end, at, _ELEMENT)
+            element, at = thrift.struct_at(self._data, at, _ELEMENT)
             children, name = element.get(5, 0), element.get(4, b"")
             if not isinstance(children, int) or not 0 <= children <= count or not isinstance(name, bytes):
                 raise thrift.Damage
@@ -168,16 +195,15 @@ class Footer:
         return leaves, at
 
     def _row_groups(self) -> Iterator[tuple[int, list[int]]]:
-        """(rows, places of the columns) of each."""
-        field, at = self._group_field, self._groups
+        field, at = _SCHEMA, self._groups
         while True:
-            field, kind, at = thrift.field_at(self._end, at, field)
+            field, kind, at = thrift.field_at(self._data, at, field)
             if not kind:
                 return
             if field == _ROW_GROUPS and kind == thrift.LIST:
                 break
-            at = thrift.skip(self._end, at, kind)
-        kind, count, at = thrift.list_at(self._end, at)
+            at = thrift.skip(self._data, at, kind)
+        kind, count, at = thrift.list_at(self._data, at)
         if count and kind != thrift.STRUCT:
             raise thrift.Damage
         for _ in range(count):
@@ -187,34 +213,40 @@ class Footer:
     def _row_group(self, at: int) -> tuple[int, list[int], int]:
         rows, places, field = -1, list[int](), 0
         while True:
-            field, kind, at = thrift.field_at(self._end, at, field)
+            field, kind, at = thrift.field_at(self._data, at, field)
             if not kind:
                 break
             if field == _COLUMNS and kind == thrift.LIST:
-                of, count, at = thrift.list_at(self._end, at)
+                of, count, at = thrift.list_at(self._data, at)
                 if of != thrift.STRUCT or count != len(self.leaves):
                     raise thrift.Damage
                 for _ in range(count):
                     places.append(at)
-                    at = thrift.skip(self._end, at, of)
+                    at = thrift.skip(self._data, at, of)
             elif field == _ROWS:
-                rows, at = thrift.integer(self._end, at)
+                rows, at = thrift.integer(self._data, at)
             else:
-                at = thrift.skip(self._end, at, kind)
+                at = thrift.skip(self._data, at, kind)
         if rows < 0 or len(places) != len(self.leaves):
             raise thrift.Damage
         return rows, places, at
 
-    def _chunk(self, place: int) -> Chunk:
-        field, kind, at = thrift.field_at(self._end, place, 0)
+    def chunk(self, place: int) -> Chunk:
+        field, kind, at = thrift.field_at(self._data, place, 0)
         while field < _METADATA and kind:
-            field, kind, at = thrift.field_at(self._end, thrift.skip(self._end, at, kind), field)
+            field, kind, at = thrift.field_at(self._data, thrift.skip(self._data, at, kind), field)
         if field != _METADATA or kind != thrift.STRUCT:
             raise thrift.Damage
-        found = thrift.begin_of(self._end, at, _CHUNK)
-        values, first, dictionary = _whole(found, 5), _whole(found, 9), _whole(found, 11)
-        start = dictionary if 0 < dictionary < first else first
-        return Chunk(_whole(found, 4), values, _whole(found, 6), _whole(found, 7), start)
+        found = thrift.begin_of(self._data, at, _CHUNK)
+        numbers = [found.get(field, 0) for field in _CHUNK]
+        if {*map(type, numbers)} != {int} or min(numbers) < 0:
+            raise thrift.Damage
+        codec, values, size, stored, first, dictionary = numbers
+        return Chunk(codec, values, size, stored, dictionary if 0 < dictionary < first else first)
+
+
+#: a write opens a file for its keys, and again for its rows
+_known_parts = lru_cache(64)(_Parts)
 
 
 def _whole(found: dict[int, Any], field: int) -> int:
@@ -362,7 +394,7 @@ class Pages:
     def _page(self, at: int) -> _Page:
         """The page at an offset; of another kind than data and dictionaries without encoding (-1)."""
         header, start = self._header(at)
-        kind, size, stored = (header.get(field) for field in (1, 2, 3))
+        kind, size, stored = header.get(1), header.get(2), header.get(3)
         if not (isinstance(size, int) and isinstance(stored, int) and size >= 0 and stored >= 0):
             raise ValueError(f"the page at byte {at} has impossible sizes")
         if kind not in _COUNTED:

@@ -14,12 +14,13 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from hoodie.errors import AlreadyExists
+from hoodie.errors import AlreadyExists, TableError
 from hoodie.format.names import HFILE, BaseFileName, LogFileName, join
 from hoodie.metadata.instants import is_indexing, is_making
 from hoodie.metadata.written_table import WrittenTable
-from hoodie.table.log_undo import log_undo
+from hoodie.table.log_undo import Suspects, log_undo
 from hoodie.table.pending import whole_plan
+from hoodie.timeline.commit import CommitMetadata
 from hoodie.timeline.instant import Action, Instant, State
 from hoodie.timeline.models.rollback import (
     InstantInfo,
@@ -38,13 +39,34 @@ def roll_back(table: WrittenTable, target: Instant, at: InstantTime) -> None:
         table.store.delete_states([target])
         table.refresh()
         return
-    written = table.timeline.parse_state(target, table.timeline.read(target, table.storage))
-    requests = log_undo(table, marked=False).plan_written(table, target.time, written)
+    requests = _requests(table, target)
     plan = RollbackPlan(InstantInfo.of(target), tuple(requests))
     requested = Instant(at, Action.ROLLBACK, State.REQUESTED)
     begin_instant(table.store, requested, plan.to_bytes())
     _execute(table, requested, plan)
     table.refresh()
+
+
+def _requests(table: WrittenTable, target: Instant) -> list[RollbackRequest]:
+    """By what the deltacommit's file names; all logs are looked at where a power failure took its content."""
+    undo, written = log_undo(table, marked=False), _written(table, target)
+    if written is not None:
+        return undo.plan_written(table, target.time, written)
+    suspects = Suspects(frozenset(), frozenset(), tuple(table.listing().partitions()))
+    return undo.plan(table, target.time, suspects, every_group=True)
+
+
+def _written(table: WrittenTable, target: Instant) -> CommitMetadata | None:
+    """None where an inflight file is empty or torn. Raises TableError for a completed one."""
+    data = table.timeline.read(target, table.storage)
+    if not (target.completed or data.strip()):
+        return None
+    try:
+        return table.timeline.parse_state(target, data)
+    except TableError:
+        if target.completed:
+            raise
+        return None
 
 
 def finish_rollbacks(table: WrittenTable, of: InstantTime | None = None) -> None:

@@ -65,6 +65,8 @@ from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
 _POLICY = "KEEP_LATEST_COMMITS"
 #: instants after a compaction before the slices before it are cleaned: readers that began earlier read them
 _GRACE = 3
+#: bytes of records that are decoded together
+_TOGETHER = 1 << 20
 
 
 def clean(table: WrittenTable, upkeep: MaintenancePolicy) -> None:
@@ -346,5 +348,8 @@ def _changes(table: WrittenTable, kind: Partition, scan: LogScan) -> tuple[Chang
         check_tight(found, schema)
     if kind != Partition.FILES:
         return LastRecords(found), count
-    batches = [[], *([item] for item in found if isinstance(item, pa.RecordBatch))]
+    given = [item for item in found if isinstance(item, pa.RecordBatch)]
+    if given and sum(item.nbytes for item in given) <= _TOGETHER:
+        given = pa.Table.from_batches(given).combine_chunks().to_batches()
+    batches = [[], *([item] for item in given)]
     return FileNames([decode_rows(cells, schema, [KEY_FIELD, FILES]) for cells in batches], schema), count

@@ -154,21 +154,25 @@ class LocalStorage(Storage):
                 os.replace(tmp, path)
             except FileNotFoundError:
                 raise _swept(path) from None
-            self._sync_parent(path)
+            self.sync(os.path.dirname(path))
 
     def create(self, path: str, data: bytes, check: Check = None) -> None:
-        self._create(path, data, check, sync=True)
+        self._create(path, data, check)
 
     def create_mark(self, path: str, data: bytes) -> None:
-        self._create(path, data, None, sync=False)
+        self._create(path, data, None, content=False, name=False)
 
-    def _create(self, path: str, data: bytes, check: Check, *, sync: bool) -> None:
+    def create_named(self, path: str, data: bytes, check: Check = None) -> None:
+        self._create(path, data, check, content=False)
+
+    def _create(self, path: str, data: bytes, check: Check, content: bool = True, name: bool = True) -> None:
+        """`content`, `name`: what a power failure may not take away."""
         self._check(path)
         if not data and check is None:
             self._create_empty(path)
             return
         with _named(path):
-            tmp = self._temporary(path, data, sync=sync)
+            tmp = self._temporary(path, data, sync=content)
         try:
             if check is not None:
                 check()
@@ -176,8 +180,8 @@ class LocalStorage(Storage):
                 self._take(tmp, path)
         finally:
             _remove(tmp)
-        with _named(path):
-            self._sync_parent(path, sync=sync)
+        if name:
+            self.sync(os.path.dirname(path))
 
     def read_version(self, path: str) -> tuple[bytes, str]:
         return (data := self.read(path)), _version(data)
@@ -210,7 +214,7 @@ class LocalStorage(Storage):
         if os.path.islink(path):  # one that the caller allows: what it leads to stays
             with _named(path, "deleted"):
                 os.unlink(path)
-            self._sync_parent(path)
+            self.sync(os.path.dirname(path))
             return
         for _ in range(_TREE_ATTEMPTS):
             try:
@@ -240,7 +244,7 @@ class LocalStorage(Storage):
         with _named(path):
             os.makedirs(path, exist_ok=True)
             for made in reversed(missing):
-                self._sync_parent(made)
+                self.sync(os.path.dirname(made))
 
     def sync(self, path: str) -> None:
         if not self.access.sync:
@@ -352,10 +356,6 @@ class LocalStorage(Storage):
             raise
         return tmp
 
-    def _sync_parent(self, path: str, *, sync: bool = True) -> None:
-        if sync:
-            self.sync(os.path.dirname(path))
-
 
 class _Output(io.BufferedWriter, Output):
     """A file whose `commit` returns once content and name are on the disk, where the storage syncs."""
@@ -377,7 +377,7 @@ class _Output(io.BufferedWriter, Output):
                     _sync_data(self.fileno())
             finally:
                 self.close()
-            self._storage._sync_parent(self._path)
+            self._storage.sync(os.path.dirname(self._path))
 
 
 class _File(io.FileIO):

@@ -15,6 +15,8 @@ import stat
 from hoodie.errors import TableError
 from hoodie.storage import Access, is_below
 
+#: names that mean another folder than the one they lie in, or that
+_FOLDERS = frozenset({"", ".", ".."})
 _SETTING = "hoodie.storage.allowed.folders"
 
 
@@ -29,11 +31,12 @@ class Contained:
 
     def check(self, path: str) -> None:
         """Raises TableError for a path outside, or with a link among the folders above it."""
-        if path == self.root:
+        folder, _, name = path.rpartition("/")
+        known = folder in self._real
+        if path == self.root or (known and name not in _FOLDERS and "\0" not in name):
             return
         check_name(path, self.root)
-        folder = path.rpartition("/")[0]
-        if folder not in self._real:
+        if not known:
             self._walk(folder)
 
     def check_folder(self, path: str) -> None:

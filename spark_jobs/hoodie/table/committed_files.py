@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 from hoodie.errors import TableError
@@ -18,12 +18,13 @@ from hoodie.format.names import PARQUET, BaseFileName, LogFileName, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table, open_archive
 from hoodie.table.properties import TableProperties
-from hoodie.table.slicing import Slicing, slicing_of
+from hoodie.table.slicing import LAYOUT_ONE, Slicing, slicing_of
 from hoodie.table.view import FileSlice, TimelineView
 from hoodie.timeline.active import Timeline
 from hoodie.timeline.archive.archive import Archive
 from hoodie.timeline.commit_details import is_searched, paths_of, stats_of
 from hoodie.timeline.instant import Action, Instant, State
+from hoodie.timeline.layout import Layout
 from hoodie.timeline.models.clean import CleanMetadata, CleanPlan
 from hoodie.timeline.models.restore import RestoreMetadata
 from hoodie.timeline.models.rollback import RollbackMetadata, RollbackPlan
@@ -37,6 +38,8 @@ File = tuple[str, str]
 #: bytes of the shortest Parquet file
 SMALLEST = 12
 UNKNOWN = -1
+#: of a commit whose files are remembered
+_KNOWN_BYTES = 1 << 14
 _NAMED = 3
 
 
@@ -86,6 +89,10 @@ def files_of_commit(
 ) -> Iterator[CommittedFile]:
     """The files that a completed commit names in these partitions (None: all). Raises TableError."""
     try:
+        known = _known_bases(timeline.layout, instant, data) if len(data) <= _KNOWN_BYTES else None
+        if known is not None:
+            yield from (file for file in known if partitions is None or file.partition in partitions)
+            return
         for partition, group in stats_of(data, partitions, timeline.value_of(instant)).items():
             for stat in group:
                 yield from _files(instant.time, partition, stat, slicing)
@@ -94,6 +101,19 @@ def files_of_commit(
             f"{instant} can't be read ({error}); restore its file in .hoodie from a copy, or roll it back",
             instant=instant.time,
         ) from None
+
+
+@lru_cache(128)
+def _known_bases(layout: Layout, instant: Instant, data: bytes) -> Sequence[CommittedFile] | None:
+    """The files of a commit that names base files alone, by its content: each write looks at the commits of
+    the timeline. None for others, whose files belong to slices.
+    """
+    groups = stats_of(data, None, partial(layout.commit_value, instant.action))
+    found = [(partition, stat) for partition, group in groups.items() for stat in group if stat.get("path")]
+    names = [BaseFileName.parse(stat["path"].rpartition("/")[2]) for _, stat in found]
+    if None in names:
+        return None
+    return [file for partition, stat in found for file in _files(instant.time, partition, stat, LAYOUT_ONE)]
 
 
 def _files(

@@ -280,11 +280,13 @@ def load(
             sleep(pause_s)
         problems = []
         for path in (properties_path(base_path), backup_path(base_path)):
-            texts, problem, stamp = _read_whole(storage, path)
-            if texts is not None:
-                return _readable(texts, base_path, stamp if path == properties_path(base_path) else "")
-            if problem:
-                problems.append(f"{path}: {problem}")
+            try:
+                data, stamp = _stamped(storage, path)
+                return _known(data, base_path, stamp if path == properties_path(base_path) else "")
+            except FileNotFoundError:
+                continue
+            except ValueError as error:
+                problems.append(f"{path}: {error}")
         if not problems and not storage.exists(f"{base_path}/{META_FOLDER}"):
             raise TableNotFound(
                 f"{base_path} is no Hudi table: no .hoodie folder; check the path, or write to it first",
@@ -382,9 +384,9 @@ def recover(storage: Storage, base_path: str) -> bool:
     if not storage.exists(backup):
         return False
     path = properties_path(base_path)
-    texts, _, _ = _read_whole(storage, path)
+    texts, _ = _read_whole(storage, path)
     if texts is None:
-        saved, problem, _ = _read_whole(storage, backup)
+        saved, problem = _read_whole(storage, backup)
         if saved is None:
             raise TornProperties(
                 f"{path} and {backup} are both unreadable ({problem}); restore {FILE_NAME} from a copy",
@@ -395,20 +397,34 @@ def recover(storage: Storage, base_path: str) -> bool:
     return True
 
 
-def _read_whole(storage: Storage, path: str) -> tuple[dict[str, str] | None, str | None, str]:
-    """(properties, None), or (None, what is wrong), or (None, None) when there is no such file; and the
-    stamp.
-    """
+def _stamped(storage: Storage, path: str) -> tuple[bytes, str]:
+    """The content and its stamp, "" where the storage has none. Raises FileNotFoundError."""
+    data, version = storage.read_version(path) if storage.conditional else (storage.read(path), "")
+    return data, stamp_of(version)
+
+
+def _read_whole(storage: Storage, path: str) -> tuple[dict[str, str] | None, str | None]:
+    """(properties, None), or (None, what is wrong), or (None, None) when there is no such file."""
     try:
-        data, version = storage.read_version(path) if storage.conditional else (storage.read(path), "")
+        return _whole(storage.read(path)), None
     except FileNotFoundError:
-        return None, None, ""
-    try:
-        texts = parse_properties(data)
+        return None, None
     except ValueError as error:
-        return None, str(error), ""
-    problem = _flaw(texts)
-    return (None, problem, "") if problem else (texts, None, stamp_of(version))
+        return None, str(error)
+
+
+def _whole(data: bytes) -> dict[str, str]:
+    """Raises ValueError for a file that is cut or damaged."""
+    texts = parse_properties(data)
+    if problem := _flaw(texts):
+        raise ValueError(problem)
+    return texts
+
+
+@functools.lru_cache(16)
+def _known(data: bytes, base_path: str, stamp: str) -> TableProperties:
+    """By their content, which a write reads several times: another process may change it between."""
+    return _readable(_whole(data), base_path, stamp)
 
 
 def _flaw(texts: Mapping[str, str]) -> str | None:

@@ -7,10 +7,11 @@ Apache Hudi. The files of the earlier states stay on storage.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import islice
+from operator import methodcaller
 from typing import Any
 
 from hoodie.errors import TableError, TableNotFound
@@ -178,20 +179,23 @@ class Timeline:
             instant
             for instant in self.instants
             if (wanted is None or instant.action in wanted)
-            and (completed is None or instant.completed == completed)
+            and (completed is None or (instant.state is State.COMPLETED) is completed)
         ]
 
     def commits(self) -> list[Instant]:
         """Completed commit, deltacommit and replacecommit instants, oldest first."""
+        return list(self._commits)
+
+    @cached_property
+    def _commits(self) -> Sequence[Instant]:
         return self.filter(COMMIT_ACTIONS, completed=True)
 
     def pending(self) -> list[Instant]:
-        return [instant for instant in self.instants if not instant.completed]
+        return [instant for instant in self.instants if instant.state is not State.COMPLETED]
 
     @property
     def last_commit(self) -> Instant | None:
-        commits = self.commits()
-        return commits[-1] if commits else None
+        return self._commits[-1] if self._commits else None
 
     def has_file(self, name: str) -> bool:
         """Was a file of this name in the timeline's folder when it was listed."""
@@ -207,7 +211,7 @@ class Timeline:
         """
         listing = self.mtimes.listing if isinstance(self.mtimes, ModificationTimes) else frozenset[str]()
         names = listing | self.beside if beside else listing
-        return any(name.endswith(PARTIAL_SUFFIX) for name in names)
+        return any(map(methodcaller("endswith", PARTIAL_SUFFIX), names))
 
     @cached_property
     def first_time(self) -> InstantTime | None:
@@ -236,13 +240,9 @@ class Timeline:
         """Is a base file of this instant visible: completed, or older than the active timeline."""
         return time in self._committed or self.is_archived(time)
 
-    @property
+    @cached_property
     def _committed(self) -> frozenset[InstantTime]:
-        cached = self.__dict__.get("_committed_cache")
-        if cached is None:
-            cached = frozenset(instant.time for instant in self.commits())
-            self.__dict__["_committed_cache"] = cached
-        return cached
+        return frozenset(instant.time for instant in self._commits)
 
     def name(self, instant: Instant) -> str:
         """Of the instant's file."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from json.encoder import encode_basestring
 from typing import Any
 
 from hoodie.errors import TableError
@@ -443,6 +444,8 @@ def inflight_metadata(
 
 def pretty_json(value: Any, depth: int = 0) -> str:
     """JSON as Jackson's default pretty printer lays it out: two blanks, ` : `, arrays on one line."""
+    if type(value) in (str, int):
+        return _scalar(value)
     if isinstance(value, Mapping):
         if not value:
             return "{ }"
@@ -457,4 +460,4 @@ def pretty_json(value: Any, depth: int = 0) -> str:
 
 
 def _scalar(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return encode_basestring(value) if type(value) is str else json.dumps(value, ensure_ascii=False)

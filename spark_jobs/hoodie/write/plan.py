@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -41,10 +41,9 @@ from hoodie.table.table_schema import TableSchema
 from hoodie.table.view import TimelineView
 from hoodie.timeline.active import META_FOLDER, Timeline
 from hoodie.timeline.commit import LATEST_SCHEMA_KEY, SCHEMA_KEY
-from hoodie.timeline.commit_details import base_file_totals
 from hoodie.timeline.instant import Action
 from hoodie.write.assign.overwrite import overwriting
-from hoodie.write.assign.workload import Parallelism, average_record_size
+from hoodie.write.assign.workload import Parallelism, average_record_size, base_files_written
 from hoodie.write.context import WriteContext
 from hoodie.write.files.cdc import ChangeFormat, LogFormat, PartialSchema
 from hoodie.write.input.delete_keys import Duplicates, dropping_inserts, keys_to_delete, unseen_copies
@@ -76,9 +75,6 @@ from hoodie.write.table_options import (
     written_by,
 )
 from hoodie.write.tagging.key_encoding import with_key_encoding
-
-#: commits that are looked at for the size of a record; an archived timeline has fewer
-_LOOKED_AT = 100
 
 _PARALLELISM = {
     Operation.UPSERT: UPSERT_PARALLELISM,
@@ -127,7 +123,7 @@ class WritePlan:
     @cached_property
     def record_size(self) -> int:
         """Bytes of a record, by which new rows are given to files; commits are read for it."""
-        return average_record_size(self.config, _written(self.timeline, self.storage))
+        return average_record_size(self.config, base_files_written(self.timeline, self.storage))
 
     def create_table(self, table: Table) -> None:
         if self.new_properties is None:
@@ -349,13 +345,6 @@ def _check_buckets(
         check_no_hash_rings(storage, timeline, ringed=index.ringed)
     elif props is not None and operation.brings_rows:
         check_no_buckets(storage, props, timeline, snapshot)
-
-
-def _written(timeline: Timeline, storage: Storage) -> Iterator[tuple[int, int]]:
-    """Rows and bytes in base files by commit, newest first, of those that are still on the timeline."""
-    for instant in reversed(timeline.commits()[-_LOOKED_AT:]):
-        with contextlib.suppress(FileNotFoundError, ValueError, AttributeError, TypeError):
-            yield base_file_totals(timeline.read(instant, storage), timeline.value_of(instant))
 
 
 def _shape(

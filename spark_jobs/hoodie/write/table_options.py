@@ -70,8 +70,6 @@ _PERSISTED: tuple[tuple[Key[Any], str], ...] = (
 )
 #: what the table has is taken over under another name, or not asked for
 _NOT_TAKEN = (KEYGENERATOR_TYPE, MERGE_MODE, TABLE_VERSION)
-#: how rows merge, which tables of versions 8 and 9 say by a mode
-_MERGING = (PRECOMBINE_FIELD, PAYLOAD_CLASS, MERGE_MODE, DELETE_FIELD, DELETE_MARKER)
 _TIMEBASED = "hoodie.keygen.timebased."
 #: what a table of the BUCKET index remembers of it
 _BUCKETED = (INDEX_TYPE, BUCKET_ENGINE, BUCKETS, HASH_FIELDS)
@@ -81,10 +79,10 @@ def merged(given: Config, props: TableProperties) -> Config:
     """Settings with what the table persists. Raises TableMismatch that lists every contradiction."""
     wrong: list[str] = []
     steps = ""
-    modern = props.merge_rule.by_mode
+    modern = _merging(props) if props.merge_rule.by_mode else {}
     taken = {name: text for name, text in props.items() if name.startswith(_TIMEBASED)}
     for key, name in _PERSISTED:
-        stored = _merging(props)[key] if modern and key in _MERGING else _stored(props, name)
+        stored = modern[key] if key in modern else _stored(props, name)
         if stored is None or (stored == "" and key is PRECOMBINE_FIELD and not modern):
             continue
         if given.given(key):
@@ -128,7 +126,7 @@ def _to_version(number: int, props: TableProperties) -> str:
 
 
 def _merging(props: TableProperties) -> dict[Key[Any], str | None]:
-    """What a table of a mode has, as settings say it: the payload class is that which its maker named."""
+    """How rows merge in a table of a mode, as settings say it; the payload class is that of its maker."""
     rule = props.merge_rule
     return {
         PRECOMBINE_FIELD: ",".join(rule.named_fields),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -30,6 +31,9 @@ _SUFFIX_OF: dict[tuple[Action, State], str] = {
     **{(service, State.COMPLETED): action.value for service, action in _COMPLETES_AS.items()},
 }
 
+#: names that are taken apart once: an operation lists the timeline several times
+_KNOWN = 1 << 14
+
 
 class LayoutOne(Layout):
     version = LayoutVersion.ONE
@@ -50,16 +54,14 @@ class LayoutOne(Layout):
         best: dict[tuple[str, Action], tuple[str, Action, State]] = {}
         names: list[str] = []
         for name in listing:  # thousands at each poll of a sensor, so no Instant for what is not kept
-            time, _, suffix = name.partition(".")
-            kind = _KINDS.get(suffix)
-            if kind is None or not is_time(time):
+            found = _listed(name)
+            if found is None:
                 continue
             names.append(name)
-            action, state = kind
-            key = (time, _COMPLETES_AS.get(action, action))
-            other = best.get(key)
-            if other is None or other[2] < state:
-                best[key] = (time, action, state)
+            key, instant = found
+            other = best.setdefault(key, instant)
+            if other[2] < instant[2]:
+                best[key] = instant
         return tuple(
             Instant(InstantTime(time), action, state) for time, action, state in sorted(best.values())
         ), names
@@ -69,6 +71,17 @@ class LayoutOne(Layout):
 
     def content(self, metadata: Metadata) -> bytes:
         return metadata.to_json() if isinstance(metadata, CommitMetadata) else metadata.to_bytes()
+
+
+@functools.lru_cache(_KNOWN)
+def _listed(name: str) -> tuple[tuple[str, Action], tuple[str, Action, State]] | None:
+    """The instant in any state, and in that of the file."""
+    time, _, suffix = name.partition(".")
+    kind = _KINDS.get(suffix)
+    if kind is None or not is_time(time):
+        return None
+    action, state = kind
+    return (time, _COMPLETES_AS.get(action, action)), (time, action, state)
 
 
 ONE = LayoutOne()

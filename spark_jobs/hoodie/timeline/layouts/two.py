@@ -8,14 +8,15 @@ modification time is the completion, the content is JSON.
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from hoodie.config.versions import LayoutVersion
 from hoodie.errors import TableError
 from hoodie.format.names import META_FOLDER
 from hoodie.timeline.commit import CommitMetadata, ReplaceCommitMetadata, json_object
-from hoodie.timeline.instant import COMPLETES_AS, Action, Instant, State, in_order, is_time
+from hoodie.timeline.instant import COMPLETES_AS, Action, Instant, State, is_time
 from hoodie.timeline.instant_metadata import Metadata
 from hoodie.timeline.layout import Layout
 from hoodie.timeline.time import InstantTime
@@ -26,6 +27,8 @@ _AVRO = b"Obj\x01"
 _DIGITS = 17
 #: names that are parsed once: an operation lists the timeline several times
 _KNOWN = 1 << 14
+#: commits that are parsed once, of at most so many bytes each
+_KNOWN_COMMITS, _KNOWN_BYTES = 128, 1 << 14
 
 _PENDING = {
     "inflight": (Action.COMMIT, State.INFLIGHT),
@@ -38,11 +41,14 @@ _PENDING = {
 _PENDING_SUFFIX = {kind: suffix for suffix, kind in reversed(_PENDING.items())}
 _COMPLETED = {action.value: action for action in Action if action not in COMPLETES_AS}
 
+_COMPLETED_SUFFIX = {action: COMPLETES_AS.get(action, action).value for action in Action}
+
 
 class LayoutTwo(Layout):
     version = LayoutVersion.TWO
     folder = _FOLDER
     has_completion_time = True
+    needs_inflight = False
     completes_as = COMPLETES_AS
     clustering = Action.CLUSTERING
 
@@ -50,30 +56,28 @@ class LayoutTwo(Layout):
         return _parsed(name)
 
     def name(self, instant: Instant) -> str:
-        if not instant.completed:
+        if instant.state is not State.COMPLETED:
             return f"{instant.time}.{_PENDING_SUFFIX[instant.action, instant.state]}"
         completion = f"_{instant.completion}" if instant.completion else ""
-        return f"{instant.time}{completion}.{instant.comparable_action.value}"
+        return f"{instant.time}{completion}.{_COMPLETED_SUFFIX[instant.action]}"
 
     def instants(self, listing: Collection[str]) -> tuple[tuple[Instant, ...], list[str]]:
-        best: dict[tuple[InstantTime, Action], Instant] = {}
+        best: dict[tuple[InstantTime, Action], _Listed] = {}
         names: list[str] = []
         for name in listing:
-            instant = _parsed(name)
-            if instant is None:
+            found = _listed(name)
+            if found is None:
                 continue
             names.append(name)
-            if instant.completion is not None:
-                _check_completion(instant, name)
-            key = (instant.time, instant.comparable_action)
-            other = best.get(key)
-            if other is None or _rank(other) < _rank(instant):
-                best[key] = instant
-            if other is not None and other.completion and instant.completion:
-                raise _ambiguous(
-                    f"{self.folder}/{self.name(other)} and {self.folder}/{name} complete one instant"
-                )
-        return tuple(in_order(best.values())), names
+            other = best.setdefault(found.key, found)
+            if other is found:
+                continue
+            if other.rank < found.rank:
+                best[found.key] = found
+            if other.instant.completion and found.instant.completion:
+                there = self.name(other.instant)
+                raise _ambiguous(f"{self.folder}/{there} and {self.folder}/{name} complete one instant")
+        return tuple(item.instant for item in sorted(best.values(), key=_requested_order)), names
 
     def archive_folder(self, base_path: str, configured: str) -> str:
         return f"{base_path}/{_FOLDER}/history"
@@ -81,12 +85,8 @@ class LayoutTwo(Layout):
     def commit_value(self, action: Action, data: bytes) -> Mapping[str, Any]:
         if not data.startswith(_AVRO):
             return json_object(data)
-        from hoodie.codec.avro import read_record
-
-        try:
-            return read_record(_model(action is Action.REPLACECOMMIT), data)
-        except TableError as error:
-            raise ValueError(error.message) from None
+        read = _known_value if len(data) <= _KNOWN_BYTES else _value
+        return read(_model(action is Action.REPLACECOMMIT), data)
 
     def inflight_clean(self, plan: bytes) -> bytes:
         return b""
@@ -102,6 +102,19 @@ class LayoutTwo(Layout):
         return write_record(model, {**record, "extraMetadata": extra})
 
 
+def _value(model: str, data: bytes) -> Mapping[str, Any]:
+    from hoodie.codec.avro import read_record
+
+    try:
+        return read_record(model, data)
+    except TableError as error:
+        raise ValueError(error.message) from None
+
+
+#: by their content: each write looks at the commits of the timeline
+_known_value = functools.lru_cache(_KNOWN_COMMITS)(_value)
+
+
 @functools.lru_cache(_KNOWN)
 def _parsed(name: str) -> Instant | None:
     time, _, suffix = name.partition(".")
@@ -114,6 +127,29 @@ def _parsed(name: str) -> Instant | None:
         return None
     completed = InstantTime(completion) if completion else None
     return Instant(InstantTime(time), action, State.COMPLETED, completed)
+
+
+class _Listed(NamedTuple):
+    """`key`: of the instant in any state. `rank`: of its states the highest counts."""
+
+    instant: Instant
+    key: tuple[InstantTime, Action]
+    rank: tuple[State, str]
+    order: tuple[str, Action, State]
+
+
+_requested_order = operator.attrgetter("order")
+
+
+@functools.lru_cache(_KNOWN)
+def _listed(name: str) -> _Listed | None:
+    instant = _parsed(name)
+    if instant is None:
+        return None
+    if instant.completion is not None:
+        _check_completion(instant, name)
+    key = (instant.time, instant.comparable_action)
+    return _Listed(instant, key, (instant.state, str(instant.completion or "")), instant.requested_order)
 
 
 def _check_completion(instant: Instant, name: str) -> None:
@@ -136,10 +172,6 @@ def _ambiguous(what: str) -> TableError:
 
 def _model(replaces: bool) -> str:
     return "HoodieReplaceCommitMetadataV8" if replaces else "HoodieCommitMetadataV8"
-
-
-def _rank(instant: Instant) -> tuple[State, str]:
-    return instant.state, str(instant.completion or "")
 
 
 TWO = LayoutTwo()

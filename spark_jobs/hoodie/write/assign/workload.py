@@ -6,10 +6,12 @@ Pure: summaries of the first pass, settings and sizes in, file-group writes out.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -17,8 +19,13 @@ import pyarrow as pa
 from hoodie.config.key import Config
 from hoodie.format.names import BaseFileName, LogFileName, join, new_file_id
 from hoodie.format.settings import MAX_FILE_SIZE
+from hoodie.storage import Storage
 from hoodie.table.view import BaseFile, FileSlice, Listing, LogFile, TimelineView, merged_slices
+from hoodie.timeline.active import Timeline
 from hoodie.timeline.commit import CommitMetadata, PlannedFile, inflight_metadata
+from hoodie.timeline.commit_details import base_file_totals
+from hoodie.timeline.instant import Action
+from hoodie.timeline.layout import Layout
 from hoodie.timeline.time import NO_TIME, InstantTime
 from hoodie.write.settings import (
     AUTO_SPLIT,
@@ -29,6 +36,10 @@ from hoodie.write.settings import (
     SPLIT_SIZE,
 )
 
+#: commits that are looked at for the size of a record; an archived timeline has fewer
+_LOOKED_AT = 100
+#: of a commit whose totals are remembered
+_KNOWN_BYTES = 1 << 14
 #: bytes of work a write task should at least have before another task is worth starting
 _TASK_BYTES = 256 << 20
 #: reading and writing a byte of a base file costs about this many incoming bytes (it is compressed)
@@ -268,6 +279,23 @@ def average_record_size(config: Config, written: Iterable[tuple[int, int]]) -> i
         if rows > 0 and size > config[RECORD_SIZE_THRESHOLD] * limit:
             return max(1, math.ceil(size / rows))
     return config[RECORD_SIZE_ESTIMATE]
+
+
+def base_files_written(timeline: Timeline, storage: Storage) -> Iterator[tuple[int, int]]:
+    """Rows and bytes in base files by commit, newest first, of those that are still on the timeline."""
+    for instant in reversed(timeline.commits()[-_LOOKED_AT:]):
+        with contextlib.suppress(FileNotFoundError, ValueError, AttributeError, TypeError):
+            data = timeline.read(instant, storage)
+            totals = _known_totals if len(data) <= _KNOWN_BYTES else _totals
+            yield totals(timeline.layout, instant.action, data)
+
+
+def _totals(layout: Layout, action: Action, data: bytes) -> tuple[int, int]:
+    return base_file_totals(data, partial(layout.commit_value, action))
+
+
+#: by the content of commits: each write looks at those of the timeline
+_known_totals = lru_cache(_LOOKED_AT)(_totals)
 
 
 class _Writes:

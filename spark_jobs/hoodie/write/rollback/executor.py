@@ -123,8 +123,9 @@ def plan(table: Table, target: Instant, forget: bool = False) -> RollbackPlan:
 
     Listed are the partitions of the markers and of the metadata, or the workload profile in the inflight file
     (a marker file of the timeline server may have been cut while it was rewritten); all partitions when none
-    names one. With the plan of a service that it is to `forget`, and with what a completed instant wrote, the
-    logs go that were begun on top of it: there must be no later commit.
+    names one, and where a power failure may have taken the profile. With the plan of a service that it is to
+    `forget`, and with what a completed instant wrote, the logs go that were begun on top of it: there must be
+    no later commit.
     """
     if target.time in BOOTSTRAPS:
         raise TableError(
@@ -148,7 +149,9 @@ def plan(table: Table, target: Instant, forget: bool = False) -> RollbackPlan:
             files.update(_named(wrote, target.time))
             committed = _committed_logs(table, wrote) if target.completed else {}
             groups.update(group for group in wrote.file_groups if group not in committed)
-        if not partitions or (forget and not target.completed):
+        # markers may have been lost as well
+        lost = unknown and target.action in WRITE_ACTIONS and not table.store.layout.needs_inflight
+        if lost or not partitions or (forget and not target.completed):
             partitions = set(table.listing().partitions())
         files.update(files_of(table, target.time, sorted(partitions)))
     requests = []
