@@ -384,9 +384,9 @@ def recover(storage: Storage, base_path: str) -> bool:
     if not storage.exists(backup):
         return False
     path = properties_path(base_path)
-    texts, _ = _read_whole(storage, path)
+    texts, _, _ = _read_whole(storage, path)
     if texts is None:
-        saved, problem = _read_whole(storage, backup)
+        saved, problem, _ = _read_whole(storage, backup)
         if saved is None:
             raise TornProperties(
                 f"{path} and {backup} are both unreadable ({problem}); restore {FILE_NAME} from a copy",
@@ -403,14 +403,17 @@ def _stamped(storage: Storage, path: str) -> tuple[bytes, str]:
     return data, stamp_of(version)
 
 
-def _read_whole(storage: Storage, path: str) -> tuple[dict[str, str] | None, str | None]:
-    """(properties, None), or (None, what is wrong), or (None, None) when there is no such file."""
+def _read_whole(storage: Storage, path: str) -> tuple[dict[str, str] | None, str | None, str]:
+    """(properties, None), or (None, what is wrong), or (None, None) when there is no such file; and the
+    stamp.
+    """
     try:
-        return _whole(storage.read(path)), None
+        data, stamp = _stamped(storage, path)
+        return _whole(data), None, stamp
     except FileNotFoundError:
-        return None, None
+        return None, None, ""
     except ValueError as error:
-        return None, str(error)
+        return None, str(error), ""
 
 
 def _whole(data: bytes) -> dict[str, str]:
