@@ -14,6 +14,7 @@ import pytest
 
 import hoodie
 from hoodie.format.base_file import BaseFileReader
+from hoodie.table.skeleton import open_base
 from hoodie.write.files import late_records
 from tests.support.readers import read_hudi_rs
 from tests.support.tables import small_rows
@@ -133,11 +134,10 @@ def test_a_process_that_holds_keys_looks_at_a_base_file_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[str] = []
-    whole = late_records.open_base
 
     def counted(storage: Any, base: Any, schema: Any) -> Any:
         opened.append(base.name)
-        return whole(storage, base, schema)
+        return open_base(storage, base, schema)
 
     monkeypatch.setattr(late_records, "open_base", counted)
     options = {**PLAIN_MOR, "hoodie.index.type": "INMEMORY"}
