@@ -107,9 +107,13 @@ if not TYPE_CHECKING:  # type checkers know the names by the imports above, and 
 
             return getattr(operation, name)
         if name in __all__:
-            from hoodie import api, service_api
+            from hoodie import api
 
-            return getattr(api if hasattr(api, name) else service_api, name)
+            if hasattr(api, name):
+                return getattr(api, name)
+            from hoodie import service_api
+
+            return getattr(service_api, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

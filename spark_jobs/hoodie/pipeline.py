@@ -26,6 +26,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -55,7 +56,6 @@ from hoodie.write.assign.overwrite import check_not_busy, find_replaced
 from hoodie.write.assign.workload import WorkloadProfile
 from hoodie.write.conflicts import Attempts, check_optimistic_support, conflict_checker
 from hoodie.write.explain.cost import keep_within_limit, planned_partitions
-from hoodie.write.explain.explanation import WriteExplanation, conflicts, explanation, index_costs
 from hoodie.write.input.staged_input import StagedInput
 from hoodie.write.input.write_input import WriteInput, prepared
 from hoodie.write.operation import WriteRequest, WriteResult
@@ -66,6 +66,9 @@ from hoodie.write.tagging.log_only_keys import check_log_only_keys
 from hoodie.write.token_guard import TokenGuard, check_order
 from hoodie.write.transaction import Transaction
 from hoodie.write.validators import gate, rehearse
+
+if TYPE_CHECKING:
+    from hoodie.write.explain.explanation import WriteExplanation
 
 _ATTEMPTS = 3
 
@@ -285,6 +288,8 @@ def explain(
     Raises what the write would raise before it begins, but for a pending service that is in its way, and for
     its cost, which the explanation has.
     """
+    from hoodie.write.explain.explanation import conflicts, explanation, index_costs
+
     started = time.monotonic()
     request = replace(request, dry_run=True)
     table = Table(TableRef.of(request.path, Config.of(request.options)))

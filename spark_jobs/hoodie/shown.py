@@ -7,7 +7,6 @@ escaped.
 from __future__ import annotations
 
 import dataclasses
-import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, SupportsIndex, TypeVar, overload
 
@@ -164,4 +163,6 @@ def _short(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
+    import html
+
     return html.escape(_short(text))

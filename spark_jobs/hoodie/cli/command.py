@@ -7,6 +7,7 @@ Exit codes: 0 done; 1 it failed, the message says why and what to do; 2 the comm
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 import textwrap
@@ -16,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hoodie.cli.arguments import parser
+from hoodie.cli.later_pandas import later_pandas
 from hoodie.cli.meter import clear_line
 from hoodie.cli.output import Answer, to_json
 from hoodie.cli.parsing import Usage
@@ -30,8 +32,20 @@ _EXTRAS = {"pyarrow": "local", "numpy": "local", "fastavro": "local", "duckdb": 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code. With --json stdout holds one JSON document, errors included."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    """Run one command; returns the exit code. With --json stdout holds one JSON document, errors included.
+
+    Without arguments the command is the process's own, which ends with it.
+    """
+    if arguments is not None:
+        return _run(list(arguments))
+    later_pandas()
+    try:
+        return _run(sys.argv[1:])
+    finally:
+        gc.freeze()  # so that the end of the process collects nothing
+
+
+def _run(given: list[str]) -> int:
     as_json = "--json" in given
     try:
         args = parser().parse_args(given)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import csv
 
+from hoodie.cli.later_pandas import with_nanoseconds
 from hoodie.cli.output import FORMATS, Answer, fragment, plain_text, rows_grid
 from hoodie.engine.required import settled
 from hoodie.errors import ConfigError
@@ -75,6 +76,7 @@ def values(column: Any) -> list[Any]:
     """The values of an array. A value that Python has no form of is a text, as a time after the year 9999; a
     map with a key twice is a list of pairs.
     """
+    with_nanoseconds(column.type)
     try:
         found: list[Any] = column.to_pylist(maps_as_pydicts="strict")
     except _ARROW_ERRORS:

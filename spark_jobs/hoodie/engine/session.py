@@ -16,7 +16,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from hoodie.bundle import bundle_zip
 from hoodie.errors import ConfigError, StorageError
 from hoodie.mask import masked
 
@@ -185,6 +184,8 @@ def _is_set(spark: Any, name: str) -> bool:
 
 
 def _ship(spark: Any) -> None:
+    from hoodie.bundle import bundle_zip
+
     bundle, context = str(bundle_zip()), spark_context(spark)
     if context is None:
         spark.addArtifacts(bundle, pyfile=True)

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import sys
 
+from hoodie.cli.later_pandas import later_pandas
 from hoodie.jobs._main import main
 
 if __name__ == "__main__":
+    later_pandas()
     arguments = sys.argv[1:]
     named = arguments and not arguments[0].startswith("-")
     if code := main(arguments.pop(0) if named else "", arguments):

@@ -14,16 +14,11 @@ from hoodie.services.archive.run import archive
 from hoodie.services.archive.settings import AUTOMATIC as ARCHIVE
 from hoodie.services.clean.run import clean
 from hoodie.services.clean.settings import AUTOMATIC as CLEAN
-from hoodie.services.clustering.run import cluster
-from hoodie.services.clustering.run import pending as pending_clusterings
 from hoodie.services.clustering.settings import ASYNC as ASYNC_CLUSTER
 from hoodie.services.clustering.settings import INLINE as CLUSTER
 from hoodie.services.clustering.settings import SCHEDULE_INLINE as SCHEDULE_CLUSTER
 from hoodie.services.clustering.strategy import check as check_clustering
-from hoodie.services.compaction.execute import pending
-from hoodie.services.compaction.run import compact
 from hoodie.services.compaction.settings import INLINE, LOG_INLINE, SCHEDULE_INLINE
-from hoodie.services.log_compaction.run import compact_logs
 from hoodie.services.request import PlannedRequest, Request, RewriteRequest
 from hoodie.services.service_table import ServiceTable, check_retention
 from hoodie.services.settings import ENABLED, FAIL
@@ -91,9 +86,11 @@ def _run(
             failures, "compaction", remedy, lambda: _compact(engine, table, mode, config, progress)
         )
     if config[TABLE_TYPE] is TableType.MERGE_ON_READ and config[LOG_INLINE]:
-        asked = RewriteRequest(table=table, options=config.texts, progress=progress, engine=lambda: engine)
         warnings += _warnings(
-            failures, "log compaction", "hoodie log-compact", lambda: compact_logs(asked).warnings
+            failures,
+            "log compaction",
+            "hoodie log-compact",
+            lambda: _compact_logs(engine, table, config, progress),
         )
     mode = (
         "run" if config[CLUSTER] else "schedule" if config[SCHEDULE_CLUSTER] or config[ASYNC_CLUSTER] else ""
@@ -119,6 +116,9 @@ def _clean(table: Table, config: Config, progress: ProgressCallback) -> list[str
 def _compact(
     engine: Engine, table: Table, mode: str, config: Config, progress: ProgressCallback
 ) -> list[str]:
+    from hoodie.services.compaction.execute import pending
+    from hoodie.services.compaction.run import compact
+
     if mode == "schedule" and pending(table.refresh()):
         return []
     result = compact(
@@ -130,12 +130,22 @@ def _compact(
     return [*result.warnings, f"{left}; run `hoodie compact --mode execute`"]
 
 
+def _compact_logs(engine: Engine, table: Table, config: Config, progress: ProgressCallback) -> list[str]:
+    from hoodie.services.log_compaction.run import compact_logs
+
+    return compact_logs(
+        RewriteRequest(table=table, options=config.texts, progress=progress, engine=lambda: engine)
+    ).warnings
+
+
 def _cluster(
     engine: Engine, table: Table, mode: str, config: Config, progress: ProgressCallback
 ) -> list[str]:
+    from hoodie.services.clustering.run import cluster, pending
+
     if mode == "schedule":
         target = ServiceTable.open(table, config.texts)
-        if pending_clusterings(target.timeline(), target):
+        if pending(target.timeline(), target):
             return []
     return cluster(
         RewriteRequest(table=table, mode=mode, options=config.texts, progress=progress, engine=lambda: engine)

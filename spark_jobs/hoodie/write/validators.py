@@ -13,14 +13,13 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hoodie.config.key import Config, Key
 from hoodie.engine import Engine
 from hoodie.errors import ConfigError, ValidationFailed
 from hoodie.mask import masked
 from hoodie.progress import ProgressCallback
-from hoodie.read.partition_snapshot import Ask, QueryError, sql_about, state_view
 from hoodie.read.settings import SPILL_PATH
 from hoodie.table.handle import Table
 from hoodie.table.properties import TableProperties
@@ -28,6 +27,9 @@ from hoodie.timeline.commit import VALIDATIONS_KEY, CommitMetadata
 from hoodie.timeline.time import InstantTime
 from hoodie.write.plan import WritePlan
 from hoodie.write.settings import EQUALITY, INEQUALITY, SINGLE, VALIDATORS
+
+if TYPE_CHECKING:
+    from hoodie.read.partition_snapshot import Ask
 
 #: what stands for the table in a query
 TABLE_NAME = "<TABLE_NAME>"
@@ -112,6 +114,8 @@ def rehearse(engine: Engine, table: Table, plan: WritePlan) -> None:
     every = validators(plan.config)
     if not every:
         return
+    from hoodie.read.partition_snapshot import QueryError
+
     props = TableProperties(plan.new_properties or {})
     with _asking(engine, table, plan, every, props, ()) as ask:
         for validator in every:
@@ -163,6 +167,8 @@ def _asking(
     written: tuple[InstantTime, CommitMetadata] | None = None,
 ) -> contextlib.AbstractContextManager[Ask]:
     """The states that the queries are about; `written` is the instant and what it is going to commit."""
+    from hoodie.read.partition_snapshot import sql_about, state_view
+
     context = plan.context
     before = after = context.snapshot
     if written is not None:
@@ -188,6 +194,8 @@ def _asking(
 
 def _outcome(validator: Validator, ask: Ask) -> dict[str, Any]:
     """As CommitMetadata.validations has it."""
+    from hoodie.read.partition_snapshot import QueryError
+
     try:
         passed, expected, found = validator.outcome(ask)
     except QueryError as error:

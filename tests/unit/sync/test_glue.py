@@ -358,7 +358,7 @@ def test_a_sync_that_fails_in_an_unforeseen_way_is_an_error_of_the_write(
     def fails(*_: object, **__: object) -> None:
         raise RuntimeError("unforeseen")
 
-    monkeypatch.setattr("hoodie.sync.hive.hook.sync", fails)
+    monkeypatch.setattr("hoodie.sync.hive.run.sync", fails)
     on = {**BY_DAY, **lake.glue.options, "hoodie.datasource.meta.sync.enable": "true"}
     rows = pa.table({"id": ["1"], "day": ["1"]})
     with pytest.raises(ServiceError, match=r"the rows are committed at .*RuntimeError: unforeseen"):

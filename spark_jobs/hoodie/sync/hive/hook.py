@@ -5,8 +5,6 @@ from __future__ import annotations
 from hoodie.config.key import Config
 from hoodie.errors import HoodieError, ServiceError
 from hoodie.hooks import CommitEvent, HookContext, PostCommitHook, WriteEvent
-from hoodie.sync.hive.catalog import catalog, check_catalog
-from hoodie.sync.hive.run import sync
 from hoodie.sync.settings import HIVE_SYNC, IGNORE_EXCEPTIONS, META_SYNC
 from hoodie.write.table_options import merged
 
@@ -18,12 +16,17 @@ class HiveSync(PostCommitHook):
 
     def check(self, config: Config) -> None:
         if _on(config):
+            from hoodie.sync.hive.catalog import check_catalog
+
             check_catalog(config)
 
     def wants(self, config: Config, event: CommitEvent) -> bool:
         return isinstance(event, WriteEvent) and _on(config)
 
     def run(self, event: CommitEvent, context: HookContext) -> list[str]:
+        from hoodie.sync.hive.catalog import catalog
+        from hoodie.sync.hive.run import sync
+
         config = merged(context.config, event.table.properties)
         try:
             return sync(event.table, config, progress=context.progress).warnings
