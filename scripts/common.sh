@@ -9,6 +9,11 @@ fits() {
     "$@" -c "import sys; sys.exit('%d.%d' % sys.version_info[:2] not in '$PYTHONS'.split())" >/dev/null 2>&1
 }
 
+# must_fit COMMAND [NAME]: stops with what the command says of itself where it starts none
+must_fit() {
+    fits "$1" || stop "${2:-$1} starts no Python $supported: $("$1" --version 2>&1 | head -n 1)"
+}
+
 # makes_environments COMMAND: Debian and Ubuntu leave what it takes to a package of its own
 makes_environments() {
     "$1" -c 'import ensurepip, venv' >/dev/null 2>&1
@@ -49,8 +54,8 @@ find_python() {
 
 if [ -z "${PYTHON:-}" ]; then
     find_python
-elif ! fits "$PYTHON"; then
-    stop "PYTHON=$PYTHON starts no Python $supported: $("$PYTHON" --version 2>&1 | head -n 1)"
+else
+    must_fit "$PYTHON" "PYTHON=$PYTHON"
 fi
 # where the home takes no caches, those of installers and libraries, and Maven's repository, are here
 if ! { mkdir -p "${XDG_CACHE_HOME:=${HOME:-/dev/null}/.cache}" && [ -w "$XDG_CACHE_HOME" ]; } 2>/dev/null; then
