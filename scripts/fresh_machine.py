@@ -36,6 +36,7 @@ test timeout touch tr true tty uname uniq wc which whoami xargs
 FOLDER = "fürs erste Mal"
 LIMIT_S = 1800
 DEMO = "scripts/demo --days 1"
+APT = "export DEBIAN_FRONTEND=noninteractive; apt-get -qq install -y --no-install-recommends"
 TESTS = "scripts/test --all -q tests/unit/test_bloom.py 'tests/interop/test_our_hfiles.py'"
 
 
@@ -209,15 +210,14 @@ def debian(suite: str) -> Callable[[Path, Say], None]:
         root = folder / "root"
         machine = chroot(root, suite, say)
         machine.run("scripts/demo").says_what_to_install("no python3.*apt-get install python3 python3-venv")
-        apt = "export DEBIAN_FRONTEND=noninteractive; apt-get -qq install -y --no-install-recommends"
-        machine.run(f"{apt} python3").works()
+        machine.run(f"{APT} python3").works()
         machine.run("scripts/demo").says_what_to_install(
             r"python3\S* can't make virtual environments.* python3\S*-venv"
         )
         shutil.copy(uv(), root / "usr" / "local" / "bin" / "uv")
         machine.run("scripts/setup main").works("uv installs", "with uv: done")
         machine.run("rm -rf .venv .uv .cache /usr/local/bin/uv").works()
-        machine.run(f"{apt} python3-venv").works()
+        machine.run(f"{APT} python3-venv").works()
         machine.run("chown -R nobody .").works()
         nobody = "setpriv --reuid nobody --regid nogroup --clear-groups --inh-caps=-all"
         machine.run(f"{nobody} {DEMO}").works("our reader's rows equal those of hudi-rs")
@@ -226,7 +226,23 @@ def debian(suite: str) -> Callable[[Path, Say], None]:
     return made
 
 
-def chroot(root: Path, suite: str, say: Say) -> Machine:
+def newer(number: str, suite: str) -> Callable[[Path, Say], None]:
+    def made(folder: Path, say: Say) -> None:
+        """The README's two commands, then the package with each of its extras."""
+        # a test's first line of a script takes no blank
+        machine = chroot(folder / "root", suite, say, name="hoodie")
+        machine.run(f"{APT} python{number}-venv git").works()
+        chosen = {"PYTHON": f"python{number}"}
+        machine.run(DEMO, **chosen).works("our reader's rows equal those of hudi-rs")
+        machine.run("scripts/test", **chosen).works(" passed")
+        every = f"tests/install/test_pythons.py::test_every_extra_on[{number}-wheel]"
+        machine.run(f"scripts/test --all {every} tests/airflow/test_dataproc.py", **chosen).works(" passed")
+
+    made.__doc__ = f"Python {number}, of Debian's {suite}: {made.__doc__}"
+    return made
+
+
+def chroot(root: Path, suite: str, say: Say, name: str = FOLDER) -> Machine:
     """A Debian of its own; its mounts end with each command."""
     if os.geteuid() != 0:
         raise NotHere("debootstrap needs root")
@@ -239,9 +255,9 @@ def chroot(root: Path, suite: str, say: Say) -> Machine:
     )
     if made.returncode != 0:
         raise NotHere(f"debootstrap failed: {made.stdout[-500:]}{made.stderr[-500:]}")
-    for name in ("resolv.conf", "ssl/certs/ca-certificates.crt"):
-        shutil.copy(f"/etc/{name}", root / "etc" / name)
-    copy_checkout(root / "srv" / FOLDER)
+    for file in ("resolv.conf", "ssl/certs/ca-certificates.crt"):
+        shutil.copy(f"/etc/{file}", root / "etc" / file)
+    copy_checkout(root / "srv" / name)
     enter = 'mount -t proc proc "$0/proc" && mount --rbind /dev "$0/dev" && exec chroot "$0" "$@"'
     environ = {
         **kept(),
@@ -250,7 +266,7 @@ def chroot(root: Path, suite: str, say: Say) -> Machine:
     }
     environ.pop("TMPDIR", None)
     prefix = ("unshare", "--mount", "bash", "-c", enter, root)
-    return Machine(f"/srv/{FOLDER}", environ, say, prefix)
+    return Machine(f"/srv/{name}", environ, say, prefix)
 
 
 MACHINES: dict[str, Callable[[Path, Say], None]] = {
@@ -261,7 +277,10 @@ MACHINES: dict[str, Callable[[Path, Say], None]] = {
     "old-python": old_python,
     "debian-stable": debian("stable"),
     "debian-testing": debian("testing"),
+    "python-3.14": newer("3.14", "testing"),
 }
+#: longer than a test takes
+LONG = {"python-3.14"}
 
 
 def main() -> int:

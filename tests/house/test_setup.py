@@ -159,10 +159,11 @@ def test_a_python_that_does_not_start_is_told_with_what_it_says(tmp_path: Path) 
     shim = tmp_path / "python3.12"
     shim.write_text("#!/bin/sh\necho 'no version of python3.12 is set' >&2; exit 127\n")
     shim.chmod(0o755)
-    for chosen, said, *line in (shim, f"PYTHON={shim}", "demo"), (sys.executable, shim, "two_commands", shim):
+    two = (sys.executable, shim, ["two_commands", shim]), (shim, f"PYTHON={shim}", ["demo"])
+    for chosen, said, (script, *arguments) in two:
         environ = {**os.environ, "PYTHON": str(chosen)}
-        command = [ROOT / "scripts" / line[0], *line[1:]]
-        run = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        line = [ROOT / "scripts" / str(script), *arguments]
+        run = subprocess.run(line, env=environ, capture_output=True, text=True, check=False)
         assert run.returncode == 1
         assert run.stderr.endswith(f"{said} starts no Python 3.11 to 3.14: no version of python3.12 is set\n")
 

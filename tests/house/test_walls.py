@@ -54,7 +54,8 @@ def modules(package: Path) -> Iterator[str]:
 
 def failures(names: Sequence[str], blocked: Sequence[str], home: Path) -> list[str]:
     """What fails when the modules are imported, one after another, in a process where others cannot be."""
-    command = [sys.executable, "-c", BLOCK, ",".join(blocked), ",".join(names)]
+    of_airflow = "ignore:FileType is deprecated:PendingDeprecationWarning"  # on Python 3.14
+    command = [sys.executable, "-W", of_airflow, "-c", BLOCK, ",".join(blocked), ",".join(names)]
     run = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=home)
     return run.stdout.splitlines()
 

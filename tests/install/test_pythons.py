@@ -40,9 +40,13 @@ import hoodie, hoodie.spark
 [getattr(hoodie, name) for name in hoodie.__all__]
 print(hoodie.__version__)
 """
-AIRFLOW = (
-    "import airflow_hoodie as a, airflow_hoodie.lineage_facets; [getattr(a, name) for name in a.__all__]"
-)
+AIRFLOW = """
+import airflow_hoodie, airflow_hoodie.lineage_facets
+import airflow.providers.amazon.aws.hooks.emr
+import airflow.providers.apache.livy.hooks.livy
+import airflow.providers.databricks.hooks.databricks
+[getattr(airflow_hoodie, name) for name in airflow_hoodie.__all__]
+"""
 LIMIT_S = 900
 
 
