@@ -58,8 +58,8 @@ class Budget:
 #: instants of version 9 lie in a folder of their own: who looks at them asks for both folders, and who writes
 #: for the properties, too, as the version may have changed; but not who looks for its own instant alone
 BUDGETS = [
-    Budget(version=6, upsert=28, query=8, kept=9, kept_query=12, remote=(28, 35, 47), synced=(6, 12)),
-    Budget(version=9, upsert=33, query=9, kept=8, kept_query=14, remote=(30, 37, 49), synced=(5, 10)),
+    Budget(version=6, upsert=28, query=8, kept=9, kept_query=12, remote=(29, 36, 48), synced=(6, 12)),
+    Budget(version=9, upsert=33, query=9, kept=8, kept_query=14, remote=(31, 38, 50), synced=(5, 10)),
 ]
 #: these list folders that hold no data files
 LISTERS = {

@@ -189,11 +189,6 @@ class WriterGate(ABC):
         """
         return self._lock.taken()
 
-    @property
-    def locked(self) -> bool:
-        """Is there a lock, which may be waited for."""
-        return bool(self._lock.name)
-
     def look(self) -> None:  # noqa: B027  one writer at a time has the table as it is
         """List the table's timeline anew, inside `publishing`, before an instant or a plan is put there."""
 

@@ -50,11 +50,9 @@ class Repair:
             self._sweep(dead)
         elif self._gate.queue.wait_ms:  # the next one that waits sees what killed ones left in the queue
             self._gate.queue.sweep()
-        # a writer that was just changing from one heartbeat to another may have been overlooked; but not
-        # where they are listed by name, as object stores do: the new one, which sorts behind the other, is
-        # there before that goes
-        if swept or self._gate.locked or table.storage.fences:
-            self._beats.check_no_second_writer()
+        # a writer that was just changing from one heartbeat to another may have been overlooked: no storage
+        # promises that one listing shows a moment
+        self._beats.check_no_second_writer()
         timeline = table.refresh()
         if not swept and (self._left(timeline, dead) or timeline.has_partial(beside=True)):
             self._sweep(dead)
