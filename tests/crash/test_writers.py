@@ -63,7 +63,7 @@ def test_writers_that_start_at_once_lose_nothing(
 ) -> None:
     """Both may be refused, or one may wait for the other's commit and come after it; never both at a time."""
     for number in range(ROUNDS):
-        path = bench.table(LEFT) if created else memory_path / f"race-{number}"
+        path = bench.table(LEFT) if created else memory_path / f"{tmp_path.name}-{number}"
         pauses = {scenario: tmp_path / str(number) / scenario.name for scenario in (LEFT, RIGHT)}
         pids = {
             scenario: worker.start(scenario, path, 1, Phase.BEFORE, pauses[scenario]) for scenario in pauses
