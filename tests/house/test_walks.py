@@ -16,15 +16,15 @@ from tests.support.parsed import parsed
 #: walk -> files, functions, moves between files; of tables of version 9, which new ones have
 WALKS = {
     "UpsertOperator, to spark-submit": (30, 181, 150),
-    "upsert": (173, 1130, 2600),
-    "commit alone": (76, 359, 610),
-    "filtered snapshot": (78, 504, 1550),
-    "snapshot, merge-on-read": (75, 441, 1170),
-    "CDC read": (46, 238, 330),
-    "clean, nothing due": (33, 158, 182),
-    "compaction, merge-on-read": (149, 968, 2820),
+    "upsert": (173, 1130, 2500),
+    "commit alone": (76, 359, 560),
+    "filtered snapshot": (79, 515, 1550),
+    "snapshot, merge-on-read": (76, 441, 1170),
+    "CDC read": (47, 238, 330),
+    "clean, nothing due": (33, 147, 160),
+    "compaction, merge-on-read": (150, 968, 2650),
 }
-SIZES = {"modules": 654, "lines": 115500, "long_functions": 0, "depth": 3, "imported_once": 111}
+SIZES = {"modules": 656, "lines": 116100, "long_functions": 0, "depth": 3, "imported_once": 112}
 
 
 @pytest.mark.full

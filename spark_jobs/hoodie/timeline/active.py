@@ -16,11 +16,12 @@ from typing import Any
 
 from hoodie.errors import TableError, TableNotFound
 from hoodie.format.names import META_FOLDER as META_FOLDER
+from hoodie.format.names import relative_path
 from hoodie.storage import PARTIAL_SUFFIX, Storage, storage_for
 from hoodie.timeline.clock import format_millis, instant_millis
 from hoodie.timeline.commit import CommitMetadata, ReadValue
 from hoodie.timeline.commit_details import CommitDetails, head_of, is_searched
-from hoodie.timeline.commit_head import CommitHead
+from hoodie.timeline.commit_head import PARTITION, CommitHead
 from hoodie.timeline.instant import COMMIT_ACTIONS, Action, Instant, Kind, State
 from hoodie.timeline.instant_cache import InstantCache
 from hoodie.timeline.layout import Layout
@@ -418,6 +419,13 @@ class Timeline:
                 return self.commit(instant, storage).head
             self.contents.keep_head(name, found)
         return found
+
+    def touched(self, instant: Instant, storage: Storage | None = None) -> set[str]:
+        """The partitions that a completed commit names. Raises as `commit`."""
+        data = self.read(instant, storage)
+        found = CommitDetails.parse(data, self.value_of(instant)) if is_searched(data, ()) else None
+        named = self.commit(instant, storage).partitions if found is None else found.partitions
+        return {relative_path(partition, PARTITION) for partition in named}
 
     def details(self, instant: Instant, storage: Storage | None = None) -> CommitDetails | None:
         """The small part of what a completed commit says, read now; None while its file is empty or torn.

@@ -26,7 +26,7 @@ from typing import Any
 
 from hoodie.codec.avro import read_record
 from hoodie.config.key import Config
-from hoodie.format.names import BaseFileName, LogFileName, join, relative_path
+from hoodie.format.names import BaseFileName, LogFileName, join
 from hoodie.services.clean.policy import Examined, Retention
 from hoodie.services.clean.settings import INCREMENTAL, MAX_COMMITS
 from hoodie.services.planned import DuePlan
@@ -36,8 +36,6 @@ from hoodie.table.partition import PARTITION_FILE
 from hoodie.table.slicing import first_instant
 from hoodie.table.view import FileSlice, Listing, TimelineView, file_slices, superseded
 from hoodie.timeline.active import Timeline
-from hoodie.timeline.commit_details import CommitDetails, is_searched
-from hoodie.timeline.commit_head import PARTITION
 from hoodie.timeline.instant import Action, Instant
 from hoodie.timeline.models.clean import SAVEPOINTED, ActionInstant, CleanFile, CleanMetadata, CleanPlan
 from hoodie.timeline.time import NO_TIME, REQUESTED, InstantTime
@@ -367,20 +365,13 @@ def _partitions(view: View, earliest: InstantTime | None, incremental: bool) -> 
         return view.partitions()
     found = set(view.failed)
     for instant in _between(view, view.since, earliest):
-        found |= _touched(view.timeline, view.storage, instant)
+        found |= view.timeline.touched(instant, view.storage)
     return sorted(found)
 
 
 def _between(view: View, since: InstantTime, earliest: InstantTime) -> list[Instant]:
     commits = view.timeline.commits()
     return [item for item in commits if item.is_before(earliest) and not item.is_before(since)]
-
-
-def _touched(timeline: Timeline, storage: Storage, instant: Instant) -> set[str]:
-    data, value = timeline.read(instant, storage), timeline.value_of(instant)
-    details = CommitDetails.parse(data, value) if is_searched(data, ()) else None
-    touched = timeline.commit(instant, storage).partitions if details is None else details.partitions
-    return {relative_path(partition, PARTITION) for partition in touched}
 
 
 def _choose(
