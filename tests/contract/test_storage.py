@@ -137,7 +137,7 @@ def test_write_replaces(root: str, storage: Storage) -> None:
 def test_create_refuses_a_taken_name(root: str, storage: Storage, data: bytes) -> None:
     storage.create(f"{root}/file", data)
     for other in (b"", b"other"):
-        for create in (storage.create, storage.create_mark, storage.create_named):
+        for create in (storage.create, storage.create_mark):
             with pytest.raises(AlreadyExists, match="file exists already"):
                 create(f"{root}/file", other)
     assert storage.read(f"{root}/file") == data

@@ -130,7 +130,7 @@ def _write_parts(
     requested = Instant(instant, Action.DELTACOMMIT, State.REQUESTED)
     inflight = requested.with_state(State.INFLIGHT)
     begin_instant(table.store, requested)
-    table.store.begin_commit(inflight, _intended(parts, new))
+    begin_instant(table.store, inflight, table.store.content(_intended(parts, new)))
     at_once(new, lambda item: table.begin_group(item.partition, item.file_id, instant))
     stats = at_once(list(enumerate(parts)), partial(_write, table, instant))
     table.complete(inflight, committed(table, stats, _OPERATION), sole=sole)

@@ -233,12 +233,6 @@ class Storage(ABC):
         """
         self.create(path, data)
 
-    def create_named(self, path: str, data: bytes, check: Check = None) -> None:
-        """As `create`, of a file that counts by its name: a power failure may take its content away, wholly
-        or from some byte on.
-        """
-        self.create(path, data, check)
-
     def read_version(self, path: str) -> tuple[bytes, str]:
         """The content of a small file, and its version, which no other content of it has. Raises
         FileNotFoundError; StorageError where the storage has none (`conditional`).

@@ -160,19 +160,15 @@ class LocalStorage(Storage):
         self._create(path, data, check)
 
     def create_mark(self, path: str, data: bytes) -> None:
-        self._create(path, data, None, content=False, name=False)
+        self._create(path, data, None, sync=False)
 
-    def create_named(self, path: str, data: bytes, check: Check = None) -> None:
-        self._create(path, data, check, content=False)
-
-    def _create(self, path: str, data: bytes, check: Check, content: bool = True, name: bool = True) -> None:
-        """`content`, `name`: what a power failure may not take away."""
+    def _create(self, path: str, data: bytes, check: Check, sync: bool = True) -> None:
         self._check(path)
         if not data and check is None:
             self._create_empty(path)
             return
         with _named(path):
-            tmp = self._temporary(path, data, sync=content)
+            tmp = self._temporary(path, data, sync=sync)
         try:
             if check is not None:
                 check()
@@ -180,7 +176,7 @@ class LocalStorage(Storage):
                 self._take(tmp, path)
         finally:
             _remove(tmp)
-        if name:
+        if sync:
             self.sync(os.path.dirname(path))
 
     def read_version(self, path: str) -> tuple[bytes, str]:

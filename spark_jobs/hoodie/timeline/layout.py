@@ -29,8 +29,6 @@ class Layout:
     #: whether the name of a completed instant's file has the time of its completion; otherwise that is the
     #: file's modification time
     has_completion_time: ClassVar[bool] = False
-    #: whether rollbacks and the archive need what the inflight files of commits contain
-    needs_inflight: ClassVar[bool] = True
     #: pending action -> the action under whose name its completed file lies
     completes_as: ClassVar[Mapping[Action, Action]]
     #: under which a clustering is planned

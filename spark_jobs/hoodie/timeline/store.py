@@ -115,15 +115,6 @@ class TimelineStore:
         check_size(instant.time, len(data))
         self.storage.create(self.path(instant), data, check)
 
-    def begin_commit(self, inflight: Instant, profile: CommitMetadata) -> None:
-        """Create the inflight file of a commit, as `create`. Where a layout does not need what it contains, a
-        power failure may take that away: live processes alone look at it then, and rollbacks list folders.
-        """
-        data = self.content(profile)
-        check_size(inflight.time, len(data))
-        named = self.storage.create if self.layout.needs_inflight else self.storage.create_named
-        named(self.path(inflight), data)
-
     def agree(self, completing: Instant) -> Instant:
         """An instant that several processes may complete, at the one time that its file has in its name,
         whichever of them completes it: that of the first one, which `.aux/<time>.<action>` keeps. So they

@@ -109,7 +109,7 @@ class InflightWrite(Attempt):
     def inflight(self, profile: CommitMetadata) -> None:
         self.groups = profile.file_groups
         inflight = self.pending.with_state(State.INFLIGHT)
-        begin = partial(self.table.store.begin_commit, inflight, profile)
+        begin = partial(begin_instant, self.table.store, inflight, self.table.store.content(profile))
         if self.gate.optimistic:
             again(begin, self.check)
         else:

@@ -48,7 +48,6 @@ class LayoutTwo(Layout):
     version = LayoutVersion.TWO
     folder = _FOLDER
     has_completion_time = True
-    needs_inflight = False
     completes_as = COMPLETES_AS
     clustering = Action.CLUSTERING
 

@@ -123,9 +123,8 @@ def plan(table: Table, target: Instant, forget: bool = False) -> RollbackPlan:
 
     Listed are the partitions of the markers and of the metadata, or the workload profile in the inflight file
     (a marker file of the timeline server may have been cut while it was rewritten); all partitions when none
-    names one, and where a power failure may have taken the profile. With the plan of a service that it is to
-    `forget`, and with what a completed instant wrote, the logs go that were begun on top of it: there must be
-    no later commit.
+    names one, and where the profile was lost. With the plan of a service that it is to `forget`, and with
+    what a completed instant wrote, the logs go that were begun on top of it: there must be no later commit.
     """
     if target.time in BOOTSTRAPS:
         raise TableError(
@@ -150,7 +149,7 @@ def plan(table: Table, target: Instant, forget: bool = False) -> RollbackPlan:
             committed = _committed_logs(table, wrote) if target.completed else {}
             groups.update(group for group in wrote.file_groups if group not in committed)
         # markers may have been lost as well
-        lost = unknown and target.action in WRITE_ACTIONS and not table.store.layout.needs_inflight
+        lost = unknown and target.action in WRITE_ACTIONS
         if lost or not partitions or (forget and not target.completed):
             partitions = set(table.listing().partitions())
         files.update(files_of(table, target.time, sorted(partitions)))
