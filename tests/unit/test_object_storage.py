@@ -440,7 +440,7 @@ def test_a_table_s_requests(store: Store) -> None:
     assert asked.total() <= QUERY, f"{asked}\n{store}"
 
 
-UPSERT, QUERY = 24, 12
+UPSERT, QUERY = 25, 12
 
 
 def test_a_footer_with_the_largest_filter_of_apache_hudis_defaults_takes_one_request(
