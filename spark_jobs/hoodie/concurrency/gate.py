@@ -257,9 +257,9 @@ class ExclusiveGate(WriterGate):
             heartbeat = (
                 entered if last is None or REQUESTED.after(entered.instant, last) else self._announce()
             )
-            # a process that took this one for dead may have looked before there was a new heartbeat; the one
-            # of `enter` is looked at before tasks write, and before the publishing
-            if heartbeat is not entered and not entered.is_ours():
+            # a process that took this one for dead may have looked before there was this heartbeat
+            spared = heartbeat is entered and entered.young and not self._table.storage.fences
+            if not spared and not entered.is_ours():
                 raise self.lost()
             if request(heartbeat.instant):
                 if heartbeat is not entered:

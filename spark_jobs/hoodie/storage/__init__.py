@@ -137,6 +137,12 @@ class Storage(ABC):
         """The names in a folder, without order, at a fraction of the cost of `list` where that can be."""
         return [item.name for item in self.list(path)]
 
+    def versions(self, path: str) -> Mapping[str, str]:
+        """The names in a folder, each with its file's version as of `read_version`; "" where a listing does not
+        tell it.
+        """
+        return dict.fromkeys(self.names(path), "")
+
     def tree(self, path: str) -> Collection[FileInfo]:
         """The files below a folder, at any depth, without order; none of a missing one. For small folders:
         one request where a storage lists by prefix.

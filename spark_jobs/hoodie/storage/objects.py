@@ -159,6 +159,9 @@ class ObjectStorage(Storage):
         except BeyondEnd:
             return b""
 
+    def versions(self, path: str) -> Mapping[str, str]:
+        return {item.name: item.version for item in self.list(path)}
+
     def open_input(self, path: str) -> BinaryIO:
         lasts = self._root is not None  # files of a source may be replaced
         return cast(BinaryIO, ObjectInput(self._client, path, self._key(path), lasts=lasts))

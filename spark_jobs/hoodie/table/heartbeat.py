@@ -151,6 +151,15 @@ def has_heartbeat(storage: Storage, base_path: str, instant: str) -> bool:
     return storage.is_file(heartbeat_path(base_path, instant))
 
 
+#: seconds, and a share of a heartbeat's interval
+_LOOK_S, _LOOK_SHARE = 10.0, 0.5
+
+
+def look_seconds(interval_ms: int) -> float:
+    """Until a process looks again whether its heartbeat is there: it can't be taken for dead sooner."""
+    return min(_LOOK_S, _LOOK_SHARE * interval_ms / 1000)
+
+
 def read_heartbeats(table: Table, folder: str = _FOLDER) -> list[HeartbeatFile]:
     """The heartbeats in a folder of the table, whose names are digits."""
     return heartbeats_of(table.storage, table.storage.list(f"{table.base_path}/{folder}"))
@@ -205,6 +214,7 @@ class Heartbeat:
         self.instant = InstantTime(instant)
         self._path = heartbeat_path(table.base_path, instant, folder)
         self._interval = interval_ms / 1000
+        self._young_s = look_seconds(interval_ms)
         self._service = work.service
         self._token = uuid.uuid4().hex
         self._content = _content(self._token, interval_ms * misses, work)
@@ -254,6 +264,11 @@ class Heartbeat:
             self._storage.delete_many([*first, self._path] if mine else first)
         elif mine:
             self._storage.delete(self._path)
+
+    @property
+    def young(self) -> bool:
+        """Was it made so shortly before that no other process can have taken this one for dead."""
+        return time.monotonic() - self.began < self._young_s
 
     def on_storage(self) -> bool:
         """False when another writer took us for dead and removed the file."""

@@ -19,7 +19,7 @@ from hoodie.errors import AlreadyExists, Fenced, TableError
 from hoodie.format.names import BaseFileName, LogFileName, data_file, join
 from hoodie.storage import Storage
 from hoodie.table.handle import Table
-from hoodie.table.heartbeat import has_heartbeat
+from hoodie.table.heartbeat import has_heartbeat, look_seconds
 from hoodie.timeline.active import META_FOLDER
 from hoodie.timeline.instant import is_time
 from hoodie.timeline.time import InstantTime
@@ -31,9 +31,6 @@ _INFIX = ".marker."
 #: begin of the names of the timeline server's files; that of the one which says that they count, and what
 _SERVED = "MARKERS"
 _TYPE_FILE, _TYPE = f"{_SERVED}.type", b"TIMELINE_SERVER_BASED"
-#: a process looks again whether its write is on after this time, and after this share of its heartbeat's
-#: interval: it can't be taken for dead sooner
-_LOOK_S, _LOOK_SHARE = 10.0, 0.5
 
 
 class MarkerType(str, enum.Enum):
@@ -75,7 +72,7 @@ class WriteMarkers:
 
     def __init__(self, table: Table, instant: InstantTime, interval_ms: int, announced: float) -> None:
         self._storage, self._base_path, self._instant = table.storage, table.base_path, instant
-        self._fresh_s = min(_LOOK_S, _LOOK_SHARE * interval_ms / 1000)
+        self._fresh_s = look_seconds(interval_ms)
         self._looked = announced
         self._guard = threading.Lock()
         self._served = 0

@@ -44,10 +44,7 @@ class Placed(NamedTuple):
 def placed_in_one(storage: Storage, base_path: str) -> Placed:
     """What is in `.hoodie`, as if layout one counted."""
     folder = f"{base_path}/{META_FOLDER}"
-    if not storage.conditional:
-        names = frozenset(storage.names(folder))
-        return Placed(ONE, names, names)
-    found = {item.name: item.version for item in storage.list(folder)}
+    found = storage.versions(folder)
     names = frozenset(found)
     return Placed(ONE, names, names, stamp=stamp_of(found.get("hoodie.properties", "")))
 

@@ -205,7 +205,8 @@ def test_rows_that_go_straight_from_a_file_to_new_ones(tmp_path: Path, version: 
 def test_of_stored_rows_the_columns_that_decide_are_read(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wide = orders.rows("abc", ts=5).append_column("text", pa.array(["long " * 99] * 3))
+    rows = pa.concat_tables([orders.rows("ab", ts=5), orders.rows("c", ts=9)])
+    wide = rows.append_column("text", pa.array(["long " * 99] * 3))
     orders.write(wide)
     read: set[str] = set()
     batches = BaseFileReader.batches
