@@ -35,6 +35,6 @@ def answer(spark: Any, file: str, table: str, options: dict[str, Any], counts: l
 
 
 def jobs(spark: Any) -> int:
-    """How many jobs there were so far; 0 with Spark Connect."""
+    """How many jobs there were; 0 with Spark Connect. Spark forgets the first ones, not their numbers."""
     context = spark_context(spark)
-    return len(context.statusTracker().getJobIdsForGroup()) if context is not None else 0
+    return max(context.statusTracker().getJobIdsForGroup(), default=-1) + 1 if context is not None else 0

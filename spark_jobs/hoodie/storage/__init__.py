@@ -138,8 +138,8 @@ class Storage(ABC):
         return [item.name for item in self.list(path)]
 
     def versions(self, path: str) -> Mapping[str, str]:
-        """The names in a folder, each with its file's version as of `read_version`; "" where a listing does not
-        tell it.
+        """The names in a folder, each with its file's version as of `read_version`; "" where a listing tells
+        none.
         """
         return dict.fromkeys(self.names(path), "")
 
