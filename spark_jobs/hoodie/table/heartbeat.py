@@ -81,6 +81,8 @@ def gone(pid: int, started: str) -> bool:
 
 
 _FOLDER = f"{META_FOLDER}/.heartbeat"
+#: seconds, and a share of a heartbeat's interval
+_LOOK_S, _LOOK_SHARE = 10.0, 0.5
 
 #: tokens of the heartbeats this process runs: a failed write whose storage was gone could not remove its
 #: file, and must not block its own retry
@@ -151,12 +153,8 @@ def has_heartbeat(storage: Storage, base_path: str, instant: str) -> bool:
     return storage.is_file(heartbeat_path(base_path, instant))
 
 
-#: seconds, and a share of a heartbeat's interval
-_LOOK_S, _LOOK_SHARE = 10.0, 0.5
-
-
 def look_seconds(interval_ms: int) -> float:
-    """Until a process looks again whether its heartbeat is there: it can't be taken for dead sooner."""
+    """How long a process goes on without a look at its heartbeat: it can't be taken for dead sooner."""
     return min(_LOOK_S, _LOOK_SHARE * interval_ms / 1000)
 
 
