@@ -2,7 +2,8 @@
 
 - `command`: `hoodie upsert` of three rows of a CSV file, `read` and `timeline`, beside `import pyarrow`.
 - `job`: an upsert of three rows by spark-submit, beside a PySpark script that starts a session and stops it.
-- `session`: the writes of one session of Spark, the first and the later ones.
+- `session`: the writes of one session of Spark, the first and the later ones: of a list, which tasks write,
+  and of a file, which the driver writes.
 
 `--package` compares several versions of this package: the folders that have `hoodie` in them.
 """
@@ -37,6 +38,10 @@ _KEYS = {
     "hoodie.datasource.write.recordkey.field": "id",
     "hoodie.datasource.write.precombine.field": "ts",
 }
+_ROWS = {
+    "of a list": 'spark.createDataFrame([(n, 1, n) for n in range(3)], "id long, ts long, v long")',
+    "of a file": 'spark.read.schema("id long, ts long, v long").csv("rows.csv", header=True)',
+}
 _SESSION = f"""
 import json, shutil, time
 import psutil
@@ -51,7 +56,7 @@ shutil.rmtree("t", ignore_errors=True)
 began = time.monotonic()
 with spark_session("local[2]", {{"spark.ui.enabled": "false"}}) as spark:
     figures = [[time.monotonic() - began, 0]]
-    rows = spark.createDataFrame([(n, 1, n) for n in range(3)], "id long, ts long, v long")
+    rows = %s
     rows.collect()
     for _ in range({WRITES}):
         before = used()
@@ -187,16 +192,18 @@ def _zip(python: str, package: Path, folder: Path) -> str:
 
 def _sessions(python: str, packages: Sequence[Path], work: Path) -> dict[str, Run]:
     return {
-        f"{label}writes": partial(_session, python, _folder(work, "sessions", str(place)), package)
+        f"{label}{name}": partial(_session, python, _folder(work, "sessions", str(place)), package, rows)
         for place, (label, package) in enumerate(_labels(packages).items())
+        for name, rows in _ROWS.items()
     }
 
 
-def _session(python: str, folder: Path, package: Path) -> dict[str, float]:
+def _session(python: str, folder: Path, package: Path, rows: str) -> dict[str, float]:
     """Of the first write and a warm one, the median of the last half: seconds, and CPU seconds of the driver,
     the JVM and the workers.
     """
-    text = _ran([python, "-c", _SESSION], folder, package)[1].partition("FIGURES ")[2].partition("\n")[0]
+    _, printed = _ran([python, "-c", _SESSION % rows], folder, package)
+    text = printed.partition("FIGURES ")[2].partition("\n")[0]
     (start, _), first, *later = json.loads(text)
     warm = [statistics.median(each) for each in zip(*later[len(later) // 2 :], strict=True)]
     return {

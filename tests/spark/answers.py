@@ -53,10 +53,10 @@ class Server:
                 self._lines.put(line)
         self._lines.put("ENDED")
 
-    def ask(self, program: str, *arguments: Any) -> dict[str, Any]:
+    def ask(self, program: str, *arguments: Any, driver_bytes: int = 0) -> dict[str, Any]:
         """What the program answers; AssertionError with its traceback, or with Spark's log where it ended."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([program, arguments]) + "\n")
+        self._process.stdin.write(json.dumps([program, arguments, driver_bytes]) + "\n")
         self._process.stdin.flush()
         kind, _, text = self._lines.get(timeout=SECONDS).partition(" ")
         if kind != "ANSWER":
@@ -85,16 +85,19 @@ class Servers:
     def __init__(self) -> None:
         self._servers: dict[tuple[Path, str], Server] = {}
 
-    def ask(self, program: str, mode: str, *arguments: Any, python: Path | None = None) -> dict[str, Any]:
+    def ask(
+        self, program: str, mode: str, *arguments: Any, python: Path | None = None, driver_bytes: int = 0
+    ) -> dict[str, Any]:
         """What `answer(spark, *arguments)` of a program gives by `python`, else on Spark 4; `version` is
-        Spark's.
+        Spark's. Tasks do the steps of its writes, also of few rows, save where `driver_bytes` says what
+        hoodie.spark.driver.max.bytes does.
 
         The mode is classic or connect. AssertionError where the program fails.
         """
         key = (python or interpreter("4"), mode)
         if key not in self._servers:
             self._servers[key] = Server(*key)
-        return self._servers[key].ask(program, *arguments)
+        return self._servers[key].ask(program, *arguments, driver_bytes=driver_bytes)
 
     def close(self) -> None:
         for server in self._servers.values():

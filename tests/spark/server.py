@@ -1,7 +1,8 @@
 """Runs in an interpreter of its own: one Spark session, with which programs of this folder work.
 
-Argument: mode (classic or connect). Each line of stdin is a JSON list of a program's name and the arguments
-of its `answer(spark, ...)`; a line ANSWER or FAILED with JSON answers it.
+Argument: mode (classic or connect). Each line of stdin is a JSON list of a program's name, the arguments of
+its `answer(spark, ...)`, and how many bytes of files the driver may read for the steps of a write; a line
+ANSWER or FAILED with JSON answers it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import sys
 import traceback
 
 from pyspark.sql import SparkSession
+
+from hoodie.write.settings import DRIVER_BYTES
 
 
 def session(mode: str) -> SparkSession:
@@ -38,7 +41,8 @@ def _free_port() -> int:
 def main() -> None:
     spark = session(sys.argv[1])
     for line in sys.stdin:
-        program, arguments = json.loads(line)
+        program, arguments, most = json.loads(line)
+        object.__setattr__(DRIVER_BYTES, "default", most)
         try:
             found = importlib.import_module(f"tests.spark.{program}").answer(spark, *arguments)
             answer = "ANSWER " + json.dumps({"version": spark.version, **found})

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -39,32 +40,51 @@ STORED = pa.schema(
 )
 
 
+#: bytes of files that the driver may read for the steps of a write of few rows
+DRIVER = 64 << 20
+
+
 @pytest.mark.parametrize(
-    ("version", "mode", "options", "whole"),
+    ("version", "mode", "options", "whole", "driver_bytes"),
     [
-        pytest.param("4", "classic", OPTIONS, True, id="spark4", marks=pytest.mark.full),
-        pytest.param("4", "connect", {**OPTIONS, **CUT}, False, id="spark4-connect", marks=pytest.mark.full),
+        pytest.param("4", "classic", OPTIONS, True, 0, id="spark4", marks=pytest.mark.full),
+        pytest.param(
+            "4", "connect", {**OPTIONS, **CUT}, False, 0, id="spark4-connect", marks=pytest.mark.full
+        ),
         pytest.param(
             "4",
             "connect",
             {**OPTIONS, **CUT, "hoodie.index.type": "BLOOM"},
             True,
+            0,
             id="spark4-connect-bloom",
             marks=pytest.mark.full,
         ),
-        pytest.param("3.5", "classic", {**OPTIONS, **CUT}, True, id="spark3.5", marks=pytest.mark.full),
+        pytest.param("3.5", "classic", {**OPTIONS, **CUT}, True, 0, id="spark3.5", marks=pytest.mark.full),
+        pytest.param("3.5", "classic", OPTIONS, True, DRIVER, id="spark3.5-driver", marks=pytest.mark.full),
+        pytest.param("4", "classic", OPTIONS, True, DRIVER, id="spark4-driver", marks=pytest.mark.full),
+        pytest.param(
+            "4", "connect", {**OPTIONS, **LOGS}, True, DRIVER, id="connect-driver", marks=pytest.mark.full
+        ),
         pytest.param(
             "4",
             "connect",
             {**OPTIONS, **LOGS},
             True,
+            0,
             id="spark4-connect-merge-on-read",
             marks=pytest.mark.full,
         ),
     ],
 )
 def test_rows_of_every_type(
-    tmp_path: Path, servers: Servers, version: str, mode: str, options: dict[str, Any], whole: bool
+    tmp_path: Path,
+    servers: Servers,
+    version: str,
+    mode: str,
+    options: dict[str, Any],
+    whole: bool,
+    driver_bytes: int,
 ) -> None:
     """Not `whole`: two writes of three, and none that are refused."""
     python = interpreter(version)
@@ -78,7 +98,8 @@ def test_rows_of_every_type(
         pq.write_table(as_table(rows, FULL_SCHEMA), tmp_path / f"batch-{number}.parquet")
         (model.upsert if number else model.bulk_insert)(rows)
     table = tmp_path / "table"
-    answer = servers.ask("program", mode, str(tmp_path), str(table), options, whole, python=python)
+    asked = str(tmp_path), str(table), options, whole
+    answer = servers.ask("program", mode, *asked, python=python, driver_bytes=driver_bytes)
     expected = model.table(FULL_SCHEMA).cast(STORED)
     assert answer["version"].startswith(version)
     assert_same_rows(hoodie.read_table(str(table)), expected, what="Arrow reader")
@@ -309,3 +330,59 @@ def _way(steps: list[str]) -> str | None:
     if not found:
         return None
     return "source files" if "source files" in found[0] else found[0].rpartition(": ")[2]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("version", "mode", "options", "driver_bytes"),
+    [
+        ("4", "classic", {}, DRIVER),
+        ("4", "classic", {}, 1),
+        ("4", "classic", {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}, 1),
+        ("4", "classic", {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": 2}, 1),
+        ("4", "classic", {}, 0),
+        ("4", "connect", {}, DRIVER),
+        ("4", "connect", {}, 1),
+        ("3.5", "classic", {}, DRIVER),
+        ("3.5", "classic", {}, 1),
+    ],
+)
+def test_few_rows(
+    tmp_path: Path, servers: Servers, version: str, mode: str, options: dict[str, Any], driver_bytes: int
+) -> None:
+    """The driver does the steps of their writes, and sends the rows to tasks where these read much."""
+    rows: list[dict[str, Any]] = [
+        {"id": f"k{number:03d}", "region": f"r{number % 3}", "ts": number % 2} for number in range(60)
+    ]
+    given = pa.Table.from_pylist(rows)
+    pyarrow.csv.write_csv(given, tmp_path / "rows.csv")
+    later = given.set_column(2, "ts", pa.array([2] * 60))
+    pq.write_table(later, tmp_path / "rows.parquet")
+    table = str(tmp_path / "table")
+    asked = str(tmp_path), table, {**OPTIONS, **options}
+    python = interpreter(version)
+    told = servers.ask("few", mode, *asked, python=python, driver_bytes=driver_bytes)["told"]
+    counts = {name: tuple(found[:2]) for name, found in told.items()}
+    assert counts == {
+        "csv": (60, 0),
+        "parquet": (0, 60),
+        "frame": (0, 60 if "MERGE_ON_READ" in options.values() else 0),  # rows that are late
+        "constants": (1, 1),
+        "aggregate": (0, 60),
+    }
+    model = Model(["id"], ["region"], "ts")
+    for written in (rows, later.to_pylist(), rows):
+        model.upsert(written)
+    model.upsert([{"id": "k001", "region": "r1", "ts": 5}, {"id": "new", "region": "r9", "ts": 5}])
+    model.upsert([{**row, "ts": row["ts"] + 6} for row in rows])
+    assert_same_rows(hoodie.read_table(table), model.table(given.schema), what="Arrow reader")
+    assert_same_rows(read_hudi_rs(table), model.table(given.schema), what="hudi-rs")
+    if mode == "classic":
+        jobs = {name: found[2] for name, found in told.items()}
+        if driver_bytes == DRIVER:
+            assert jobs["csv"] == jobs["parquet"] == 0
+            assert max(jobs.values()) <= 3
+        elif driver_bytes == 1:
+            assert min(jobs.values()) > 0
+        else:
+            assert min(jobs.values()) > 1

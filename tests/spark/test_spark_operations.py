@@ -131,18 +131,22 @@ def test_settings_about_rows_and_validators(tmp_path: Path, servers: Servers, mo
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("mode", "table", "index"),
+    ("mode", "table", "index", "held"),
     [
-        ("classic", "COPY_ON_WRITE", "GLOBAL_BLOOM"),
-        ("classic", "MERGE_ON_READ", "GLOBAL_BLOOM"),
-        ("connect", "MERGE_ON_READ", "GLOBAL_BLOOM"),
-        ("classic", "MERGE_ON_READ", "RECORD_INDEX"),
+        ("classic", "COPY_ON_WRITE", "GLOBAL_BLOOM", 0),
+        ("classic", "MERGE_ON_READ", "GLOBAL_BLOOM", 0),
+        ("connect", "MERGE_ON_READ", "GLOBAL_BLOOM", 0),
+        ("classic", "MERGE_ON_READ", "RECORD_INDEX", 0),
+        ("classic", "COPY_ON_WRITE", "GLOBAL_BLOOM", 64 << 20),
+        ("connect", "MERGE_ON_READ", "RECORD_INDEX", 64 << 20),
     ],
 )
 def test_records_move_between_partitions(
-    tmp_path: Path, servers: Servers, mode: str, table: str, index: str
+    tmp_path: Path, servers: Servers, mode: str, table: str, index: str, held: int
 ) -> None:
-    """An index of the whole table, asked by the driver and by executors, does what it does without Spark."""
+    """An index of the whole table, asked by the driver and by executors, does what it does without Spark,
+    also where the driver has the rows. `held`: the bytes of files that it may read for their steps.
+    """
     chance, regions, few = random.Random(mode + table), ("eu", "us", "apac"), 64 << 20
     options = {
         **OPTIONS,
@@ -167,7 +171,7 @@ def test_records_move_between_partitions(
         file = str(tmp_path / f"{number}.parquet")
         pq.write_table(as_table(rows, SMALL_SCHEMA), file)
         writes.append([operation, file, driver_bytes, few_bytes])
-    servers.ask("global_index", mode, str(tmp_path / "t"), writes, options)
+    servers.ask("global_index", mode, str(tmp_path / "t"), writes, options, driver_bytes=held)
     shown = hoodie.read_table(str(tmp_path / "t"), meta=True)
     assert_same_rows(shown.select(SMALL_SCHEMA.names), as_table(list(model.values()), SMALL_SCHEMA))
     assert shown["region"].to_pylist() == shown["_hoodie_partition_path"].to_pylist()

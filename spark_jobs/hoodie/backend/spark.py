@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hoodie.backend import Backend, arrow_rows
-from hoodie.engine.session import spark_context, spark_session
+from hoodie.engine.session import sees_files, spark_context, spark_session
 from hoodie.errors import InputError
 
 if TYPE_CHECKING:
@@ -52,7 +53,9 @@ class SparkBackend(Backend):
 
     def frame(self, rows: Any) -> Frame:
         """A DataFrame as it is; executors read a Dataset of Parquet files themselves."""
-        if hasattr(rows, "sparkSession"):
+        from hoodie.engine.gather import FewRows
+
+        if hasattr(rows, "sparkSession") or isinstance(rows, FewRows):
             return rows
         import pyarrow.dataset as ds
 
@@ -69,9 +72,13 @@ class SparkBackend(Backend):
         return self.engine().scan(files)
 
     def read_source(self, source: Source, known: pa.Schema | None) -> Any:
+        from hoodie.engine.gather import FewRows
         from hoodie.source import spark
+        from hoodie.source.few import few_rows
 
-        return spark.read(source, self._session, known)
+        read = partial(spark.read, source, self._session, known)
+        rows = few_rows(source, known, local=sees_files(self._session))
+        return read() if rows is None else FewRows(rows, read)
 
     def screened(self, source: Source, known: pa.Schema | None, required: Required, limit: int) -> Screened:
         from hoodie.source.spark import screened
@@ -140,7 +147,7 @@ class SparkBackend(Backend):
             yield rows, None
             return
         engine = self.engine()
-        if is_constant(plan_text(rows, logical=True)):
+        if is_constant(plan_text(rows, "extended")):
             yield rows, distinct_rows(engine, rows, alike, most)
             return
         with few_cached_partitions(self._session):

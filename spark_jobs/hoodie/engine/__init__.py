@@ -83,6 +83,19 @@ class Engine(ABC):
         """
         return frame
 
+    def gathered(self, frame: Frame, most: int) -> tuple[Engine, Frame]:
+        """An engine of the same frames, and a frame of the same rows. Where an engine finds out that these
+        are few, it computes them, and this process does their steps, which read at most so many bytes of
+        files; 0: none.
+        """
+        return self, frame
+
+    def spread(self, frame: Frame, size: int | None = None) -> Frame:
+        """The frame, whose steps from here on read so many bytes of files; None: more than one process
+        should. Such a frame is no frame of this process afterwards, unless all are.
+        """
+        return frame
+
     def select(self, frame: Frame, names: Sequence[str]) -> Frame:
         """The frame with these columns at least; others may not be computed."""
         files = self.files(frame)

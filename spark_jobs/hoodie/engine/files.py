@@ -207,6 +207,12 @@ class FileFrame:
         """The same rows with these columns; nothing else is read then."""
         return FileFrame(self.scan.only(names), self.pieces, self.footers)
 
+    def few(self, most_bytes: int, most_rows: int) -> pa.Table | None:
+        """The rows, where they are at most so many, of so many bytes uncompressed; else None."""
+        if self.rows > most_rows or sum(piece.memory for piece in self.pieces) > most_bytes:
+            return None
+        return pa.Table.from_batches(self.scan.batches(self.pieces), self.schema)
+
     def computed(self, computation: Computation) -> FileFrame:
         """The rows that are computed of these."""
         assert isinstance(self.scan, FileScan)

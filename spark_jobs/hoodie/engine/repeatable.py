@@ -24,6 +24,12 @@ _CHEAP = frozenset(
     }
 )
 _COLUMNAR = frozenset({"parquet", "orc"})
+_STORED = _COLUMNAR | {"avro", "csv", "json", "text", "xml"}
+#: operators that give no more rows than Spark estimates by the bytes of what they read
+_ESTIMATED = _CHEAP | {
+    *("AQEShuffleRead", "BroadcastExchange", "BroadcastHashJoin", "Exchange", "HashAggregate"),
+    *("ObjectHashAggregate", "ShuffledHashJoin", "Sort", "SortAggregate", "SortMergeJoin", "Window"),
+}
 #: what is below it, is computed once
 _CACHED = "InMemoryTableScan"
 #: functions with another value at each reading
@@ -44,21 +50,34 @@ _PLAIN = re.compile(
     r"DataFilters: \[\], Format: Parquet, Location: InMemoryFileIndex\(1 paths\)\[.*, "
     r"PartitionFilters: \[\], PushedFilters: \[\], ReadSchema: struct<.*"
 )
+_SCANS = ("FileScan", "BatchScan")
 _TITLE = "== Physical Plan =="
 _OPERATOR = re.compile(r"[ :+-]*(?:\*\(\d+\) |\* )?(\w+)(?: (\w+))?")
 
 
 def is_cheap(plan: str) -> bool:
     """`plan` is a physical plan as text. False for one with anything unknown in it."""
-    _, found, tree = plan.partition(_TITLE)
-    if not found or _UNSTEADY.search(tree):
-        return False
+    tree = plan.partition(_TITLE)[2]
+    return not _UNSTEADY.search(tree) and _has_only(tree, _COLUMNAR)
+
+
+def is_short(plan: str) -> bool:
+    """Are rows computed of files and constants, and no more than Spark estimates? `plan` is a physical plan
+    as text.
+    """
+    return _has_only(plan.partition(_TITLE)[2], _STORED, _ESTIMATED)
+
+
+def _has_only(tree: str, formats: frozenset[str], operators: frozenset[str] = _CHEAP) -> bool:
     known, inside = 0, -1
     for line in tree.splitlines():
         operator = _OPERATOR.match(line)
         if not line.strip() or (inside >= 0 and operator and operator.start(1) > inside):
             continue
-        if operator is None or not _is_known(operator[1], operator[2]):
+        if operator is None:
+            return False
+        name, detail = operator.groups()
+        if detail not in formats if name in _SCANS else name != _CACHED and name not in operators:
             return False
         known, inside = known + 1, operator.start(1) if operator[1] == _CACHED else -1
     return known > 0
@@ -83,9 +102,3 @@ def is_plain(plan: str) -> bool:
     above = [_OPERATOR.match(line) for line in lines[:-1]]
     names = [found[1] for found in above if found is not None]
     return bool(lines) and _PLAIN.fullmatch(lines[-1]) is not None and names == ["ColumnarToRow"] * len(above)
-
-
-def _is_known(operator: str, detail: str | None) -> bool:
-    if operator in ("FileScan", "BatchScan"):
-        return detail in _COLUMNAR
-    return operator in _CHEAP or operator == _CACHED

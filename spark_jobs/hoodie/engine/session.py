@@ -78,6 +78,16 @@ def spark_context(spark: Any) -> Any | None:
         return None
 
 
+def sees_files(spark: Any) -> bool:
+    """Are files without a scheme those of this process's machine. With Connect they are the server's, where
+    Hadoop's default file system is another one its.
+    """
+    context = spark_context(spark)
+    if context is None:
+        return False
+    return str(context._jsc.hadoopConfiguration().get("fs.defaultFS", "file:///")).startswith("file:")
+
+
 def parallelism(spark: Any) -> int:
     """Tasks that run at once."""
     context = spark_context(spark)
@@ -120,13 +130,12 @@ def few_cached_partitions(spark: Any) -> AbstractContextManager[None]:
     return conf_set(spark, {JOINS_CACHED: "true"} if setting(spark, JOINS_CACHED) is not None else {})
 
 
-def plan_text(frame: Any, logical: bool = False) -> str:
-    """The physical plan of a DataFrame as Spark explains it, the logical ones before it if they are asked
-    for; "" where it does not.
+def plan_text(frame: Any, kind: str = "simple") -> str:
+    """The physical plan of a DataFrame as Spark explains it; "extended": the logical ones before it; "cost":
+    before it the optimized one with what its optimizer estimates; "" where Spark does not say.
 
     What is cached of it stays, which an EXPLAIN in SQL would drop with the name that it gives the DataFrame.
     """
-    kind = "extended" if logical else "simple"
     try:
         if spark_context(frame.sparkSession) is None:  # Connect
             return str(frame._explain_string(mode=kind))

@@ -27,7 +27,10 @@ from hoodie.engine import Engine, Repeatable
 from hoodie.engine.analysed import AnalysedPlan
 from hoodie.engine.files import FileFrame
 from hoodie.engine.frame_plan import computation
+from hoodie.engine.gather import FEW_BYTES, FEW_ROWS, FewRows, few_rows
+from hoodie.engine.local import LocalEngine
 from hoodie.engine.memory import keep_freed_memory
+from hoodie.engine.mixed import MixedEngine
 from hoodie.engine.repeatable import is_cheap, is_in_order, is_plain
 from hoodie.engine.session import (
     JOINS_CACHED,
@@ -117,6 +120,8 @@ class SparkEngine(Engine):
         return parallelism(self.spark)
 
     def _schema(self, frame: Any) -> pa.Schema:
+        if isinstance(frame, FewRows):
+            return frame.rows.schema
         try:
             return arrow_schema(frame.schema)
         except HoodieError:
@@ -147,6 +152,26 @@ class SparkEngine(Engine):
         files = self._plain(frame) or self._computed(frame)
         return frame if files is None else self.scan(files)
 
+    def gathered(self, frame: Any, most: int) -> tuple[Engine, Any]:
+        if not most:
+            return self, frame.frame() if isinstance(frame, FewRows) else frame
+        rows = self._few(frame)
+        if rows is None:
+            return self, frame
+        near = LocalEngine()
+        return MixedEngine(self, near, most, self._sent), near.frame(rows)
+
+    def _few(self, frame: Any) -> pa.Table | None:
+        if isinstance(frame, FewRows):
+            return frame.rows
+        if (files := self.files(frame)) is not None:
+            return files.few(FEW_BYTES, FEW_ROWS)
+        return few_rows(frame) if _distinct(*frame.columns) else None
+
+    def _sent(self, rows: pa.Table) -> Any:
+        ddl = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in rows.schema)
+        return self.spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], ddl)
+
     def _plain(self, frame: Any) -> FileFrame | None:
         """The files of a frame that is nothing but columns of them."""
         files = _files(frame, self.schema(frame)) if is_plain(plan_text(frame)) else None
@@ -168,7 +193,7 @@ class SparkEngine(Engine):
             return self.scan(files.only(names))
         if not _distinct(*frame.columns):
             return None
-        return self.select(frame, names) if is_in_order(plan_text(frame, logical=True)) else None
+        return self.select(frame, names) if is_in_order(plan_text(frame, "extended")) else None
 
     def tasks(self, count: int) -> Any:
         return self.spark.range(0, count, 1, count)

@@ -32,6 +32,7 @@ from hoodie.source.spark_text import (
     folders,
     json_frame,
     shared_options,
+    stored,
     vet_encoding,
 )
 from hoodie.source.text_tasks import local_path
@@ -197,28 +198,13 @@ def _by_tasks(files: list[RecordFile], spark: Any, named: bool) -> Any:
     """Tasks read the files: Spark's own reader of Avro is a jar beside it. `named`: with the column FILE."""
     given = files[0].schema
     assert given is not None
-    schema = pa.schema([field.with_type(_stored(field.type)) for field in given])
+    schema = pa.schema([field.with_type(stored(field.type)) for field in given])
     described = ", ".join(f"{quoted(field.name)} {ddl(field.type)}" for field in schema)
     numbers = spark.range(0, len(files), 1, len(files))
     if named:
         described += f", {FILE} string"
     read = tuple(replace(file, wanted=schema) for file in files)
     return numbers.mapInArrow(_Files(read, named), described)
-
-
-def _stored(kind: Any) -> Any:
-    """The type as a table stores it, which is Spark's, too."""
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz)
-    if kind in (pa.int8(), pa.int16()):
-        return pa.int32()
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_stored(field.type)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(kind.key_field, kind.item_field.with_type(_stored(kind.item_type)))
-    if is_list(kind):
-        return pa.list_(kind.value_field.with_type(_stored(kind.value_type)))
-    return kind
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from hoodie.errors import ConfigError, HoodieError, InputError
 from hoodie.format.map_keys import has_map
+from hoodie.format.schema import is_list
 from hoodie.source import LOCAL_OPTIONS, Format, Source
 from hoodie.source.csv_file import CsvFile, Dialect
 from hoodie.source.ddl import ddl, quoted
@@ -267,13 +268,29 @@ def _files(
 def _schema(files: Sequence[TextFile], known: pa.Schema | None) -> pa.Schema:
     """Of all files, as Spark has it."""
     united = union([(local_path(file.path), file.full_schema) for file in files])
-    return pa.schema([(field.name, _spark_type(field, known)) for field in united])
+    return pa.schema([(field.name, spark_type(field, known)) for field in united])
 
 
-def _spark_type(field: pa.Field[Any], known: pa.Schema | None) -> pa.DataType:
+def spark_type(field: pa.Field[Any], known: pa.Schema | None) -> pa.DataType:
+    """The type of a column of text; instants without a zone are of UTC, unless the table has none."""
     kind = null_as_text(field.type)
     if not pa.types.is_timestamp(kind):
         return kind
     own = known.field(field.name).type if known is not None and field.name in known.names else None
     without = own is not None and pa.types.is_timestamp(own) and own.tz is None and kind.tz is None
     return pa.timestamp("us") if without else pa.timestamp("us", "UTC")
+
+
+def stored(kind: Any) -> Any:
+    """The type as a table stores it, which is Spark's, too."""
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz)
+    if kind in (pa.int8(), pa.int16()):
+        return pa.int32()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(stored(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_field, kind.item_field.with_type(stored(kind.item_type)))
+    if is_list(kind):
+        return pa.list_(kind.value_field.with_type(stored(kind.value_type)))
+    return kind

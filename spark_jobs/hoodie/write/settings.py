@@ -271,6 +271,15 @@ SINGLE = _queries_key(
     "`SELECT…#expected`, separated by `;`: each gives one value after the write, which must be the expected "
     "one, as a text or as a number.",
 )
+DRIVER_BYTES = int_key(
+    "hoodie.spark.driver.max.bytes",
+    64 << 20,
+    "With Spark: the driver does the steps of a write of few rows as the local engine does them, without "
+    "Spark's tasks, where they read no more bytes of the table's files than this (a file group counts 1 "
+    "MiB at least). Rows are few where they are of files or constants, 100,000 at most, and 4 MiB at most "
+    "by the size of the files or by Spark's estimate. 0: tasks always do them.",
+    minimum=0,
+)
 SMALL_FILE_LIMIT = int_key(
     "hoodie.parquet.small.file.limit",
     104857600,

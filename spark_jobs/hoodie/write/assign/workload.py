@@ -184,6 +184,10 @@ def _add(totals: dict[tuple[str, str], list[int]], group: tuple[str, str], rows:
     total[1] += size
 
 
+#: bytes whose reading takes as long as a write of few rows beside its reading
+_WRITE_BYTES = 1 << 20
+
+
 @dataclass(frozen=True)
 class FileGroupWrite:
     """One file group's share of a write; one task does it. `slice` None: a new group.
@@ -219,6 +223,12 @@ class Assignment:
     ranges: dict[str, tuple[str, ...]]
     reducers: tuple[int, ...]
     reducer_count: int
+
+    @property
+    def work(self) -> int:
+        """Bytes of the files that the writes read; each write costs as much as some of them."""
+        read = (write.slice.size if write.slice and not write.append else 0 for write in self.writes)
+        return sum(max(_WRITE_BYTES, size) for size in read)
 
     @property
     def cuts(self) -> bool:

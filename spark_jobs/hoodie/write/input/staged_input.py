@@ -29,6 +29,7 @@ from hoodie.write.context import LEADING, WriteContext
 from hoodie.write.input.combine_keys import combined, may_repeat
 from hoodie.write.input.stage import StageRows
 from hoodie.write.plan import WritePlan
+from hoodie.write.settings import DRIVER_BYTES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,8 @@ class StagedInput:
         """Both within the memory that the settings allow, which all attempts share."""
         memory, context = plan.config[MERGE_BUDGET], plan.context
         if self._limited is None:
+            if self.frame is not None:
+                self.engine, self.frame = self.engine.gathered(self.frame, plan.config[DRIVER_BYTES])
             engine = self.engine.for_storage(local=context.table.storage().local)
             self._limited = engine.limited(memory, context.spill_path, spill_error)
         context = replace(context, merge_budget=self._limited.task_memory(memory))

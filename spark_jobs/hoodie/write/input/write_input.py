@@ -315,7 +315,7 @@ class _Staged(WriteInput):
         progress("write", f"instant {instant}: {len(assignment.writes)} file groups")
         self._expect(assignment.writes, progress)
         mark_first_files(self.plan.context, instant, assignment.writes)
-        placed = self._placed(assignment)
+        placed = engine.spread(self._placed(assignment), assignment.work)
         shuffled = engine.shuffle(placed, "reducer", assignment.reducer_count, "write")
         task = WriteFileGroups(self.plan.context, instant, assignment.writes)
         return engine.map_batches(shuffled, task, BLOB_SCHEMA)

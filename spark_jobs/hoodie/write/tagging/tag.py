@@ -133,7 +133,7 @@ def tagged(
         _count(profile, context, slices, raise_errors(found))
         yield Tags(slices, _by_blob(row for row in found if row["kind"] == HITS))
         return
-    every = engine.filter(staged, "kind", (KEYS, MORE_KEYS))
+    every = engine.spread(engine.filter(staged, "kind", (KEYS, MORE_KEYS)))
     frame = engine.persist(work.plan(engine.parallelism, tasks).run(engine, every))
     try:
         found = answers(engine, frame)
