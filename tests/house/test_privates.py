@@ -71,9 +71,12 @@ OF_PROVIDERS = {
     "apache-airflow-providers-apache-spark": "compat/spark_provider.py",
     "apache-airflow-providers-databricks": "compat/databricks_provider.py",
 }
-#: what has no public name: plans of Spark as trees. Without it they are left to Spark
+#: what has no public name: plans of Spark as trees, without which they are left to Spark, Hadoop's settings,
+#: and rows as Arrow before pyspark 4
 GRANTED = {
     "spark_jobs/hoodie/engine/session.py": {
+        "context._jsc",
+        "frame._collect_as_arrow",
         "frame.select('*')._jdf",
         "frame.sparkSession._jvm",
         "frame._explain_string",

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from hoodie.engine.repeatable import is_short
-from hoodie.engine.session import arrow_schema, plan_text
+from hoodie.engine.session import arrow_rows, plan_text
 
 #: rows are few where Spark's estimate is no more bytes, and they are not more
 FEW_BYTES, FEW_ROWS = 4 << 20, 100_000
@@ -38,24 +38,13 @@ def few_rows(frame: Any) -> pa.Table | None:
     if size is None or size > FEW_BYTES or not is_short(plans):
         return None
     try:
-        rows = _collected(frame.limit(FEW_ROWS + 1), arrow_schema(frame.schema))
+        rows = arrow_rows(frame.limit(FEW_ROWS + 1))
     except Exception:  # noqa: BLE001  classic and Connect have errors of their own
         return None
-    return rows if rows is not None and rows.num_rows <= FEW_ROWS else None
+    return rows if rows.num_rows <= FEW_ROWS else None
 
 
 def estimate(plans: str) -> int | None:
     """Bytes of the rows, as the optimizer takes them, of plans as text; None where it does not say."""
     found = _ESTIMATE.search(plans.partition(_LOGICAL)[2].lstrip("\n").partition("\n")[0])
     return None if found is None else int(float(found[1]) * (1 << 10 * _UNITS.index(found[2])))
-
-
-def _collected(frame: Any, schema: pa.Schema) -> pa.Table | None:
-    if hasattr(frame, "toArrow"):
-        found: pa.Table = frame.toArrow()
-    elif hasattr(frame, "_collect_as_arrow"):  # classic before 4.0
-        batches = frame._collect_as_arrow()
-        found = pa.Table.from_batches(batches, None if batches else schema)
-    else:
-        return None
-    return pa.table(found.columns, names=schema.names).cast(schema)

@@ -22,10 +22,12 @@ from hoodie.engine.task import BatchFunction, Written
 class MixedEngine(Engine):
     """`most` is how many bytes of files steps may read in this process."""
 
-    def __init__(self, far: Engine, near: LocalEngine, most: int, sent: Callable[[pa.Table], Frame]) -> None:
-        """`sent` makes a far frame of rows."""
+    def __init__(
+        self, far: Engine, near: LocalEngine, most: int, frame_of: Callable[[pa.Table], Frame]
+    ) -> None:
+        """`frame_of` makes a far frame of rows."""
         self.name, self.spark = far.name, far.spark
-        self._far, self._near, self._most, self._sent = far, near, most, sent
+        self._far, self._near, self._most, self._frame_of = far, near, most, frame_of
 
     @property
     def parallelism(self) -> int:
@@ -39,7 +41,7 @@ class MixedEngine(Engine):
         if not isinstance(frame, LocalFrame) or (size is not None and size <= self._most):
             return frame
         batches = [batch for source in frame.partitions for batch in source()]
-        return self._sent(pa.Table.from_batches(batches, frame.schema))
+        return self._frame_of(pa.Table.from_batches(batches, frame.schema))
 
     def repeatable(self, frame: Frame, names: Sequence[str]) -> Any:
         return self._of(frame).repeatable(frame, names)

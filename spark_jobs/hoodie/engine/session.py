@@ -163,6 +163,21 @@ def arrow_schema(schema: Any) -> pa.Schema:
     return found
 
 
+def arrow_rows(frame: Any) -> pa.Table:
+    """All rows of a DataFrame in its Arrow schema, by one job of the JVM alone. Raises pyspark's errors, and
+    AttributeError with Connect before 4.0.
+    """
+    import pyarrow as pa
+
+    schema = arrow_schema(frame.schema)
+    if hasattr(frame, "toArrow"):
+        found: pa.Table = frame.toArrow()
+    else:
+        batches = frame._collect_as_arrow()
+        found = pa.Table.from_batches(batches, None if batches else schema)
+    return pa.table(found.columns, names=schema.names).cast(schema)
+
+
 def scanned_schema(text: str) -> pa.Schema | None:
     """The Arrow schema of a StructType as JSON; None where Spark knows more of a column, such as a collation
     or the length of texts, and for types that Arrow has not.

@@ -159,7 +159,7 @@ class SparkEngine(Engine):
         if rows is None:
             return self, frame
         near = LocalEngine()
-        return MixedEngine(self, near, most, self._sent), near.frame(rows)
+        return MixedEngine(self, near, most, self._frame_of), near.frame(rows)
 
     def _few(self, frame: Any) -> pa.Table | None:
         if isinstance(frame, FewRows):
@@ -168,7 +168,7 @@ class SparkEngine(Engine):
             return files.few(FEW_BYTES, FEW_ROWS)
         return few_rows(frame) if _distinct(*frame.columns) else None
 
-    def _sent(self, rows: pa.Table) -> Any:
+    def _frame_of(self, rows: pa.Table) -> Any:
         ddl = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in rows.schema)
         return self.spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], ddl)
 
