@@ -24,7 +24,7 @@ _CHEAP = frozenset(
     }
 )
 _COLUMNAR = frozenset({"parquet", "orc"})
-_STORED = _COLUMNAR | {"avro", "csv", "json", "text", "xml"}
+_STORED = _COLUMNAR | {"avro", "csv", "json", "text", "xml", "OneRowRelation"}
 #: operators that give no more rows than Spark estimates by the bytes of what they read
 _ESTIMATED = _CHEAP | {
     *("AQEShuffleRead", "BroadcastExchange", "BroadcastHashJoin", "Exchange", "HashAggregate"),
@@ -50,7 +50,7 @@ _PLAIN = re.compile(
     r"DataFilters: \[\], Format: Parquet, Location: InMemoryFileIndex\(1 paths\)\[.*, "
     r"PartitionFilters: \[\], PushedFilters: \[\], ReadSchema: struct<.*"
 )
-_SCANS = ("FileScan", "BatchScan")
+_SCANS = ("FileScan", "BatchScan", "Scan")
 _TITLE = "== Physical Plan =="
 _OPERATOR = re.compile(r"[ :+-]*(?:\*\(\d+\) |\* )?(\w+)(?: (\w+))?")
 

@@ -48,6 +48,7 @@ def test_no_estimate(text: str) -> None:
         f"   +- Exchange hashpartitioning(id#1, 200)\n      +- {PARQUET}",
         "*(1) Project [rand(5) AS key#1]\n+- *(1) Range (0, 10, step=1, splits=2)\n",
         "LocalTableScan [id#0]\n",
+        "Union\n:- *(1) Project [k AS id#0]\n:  +- *(1) Scan OneRowRelation[]\n+- LocalTableScan [id#0]\n",
     ],
 )
 def test_short(tree: str) -> None:
