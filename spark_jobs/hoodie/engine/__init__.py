@@ -92,7 +92,7 @@ class Engine(ABC):
 
     def spread(self, frame: Frame, size: int | None = None) -> Frame:
         """The frame, whose steps from here on read so many bytes of files; None: more than one process
-        should. Such a frame is no frame of this process afterwards, unless all are.
+        should. An engine that has other processes gives them a frame of this one then.
         """
         return frame
 

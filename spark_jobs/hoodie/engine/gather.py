@@ -14,6 +14,9 @@ from hoodie.engine.session import arrow_rows, plan_text
 
 #: rows are few where Spark's estimate is no more bytes, and they are not more
 FEW_BYTES, FEW_ROWS = 4 << 20, 100_000
+_LOGICAL = "== Optimized Logical Plan =="
+_ESTIMATE = re.compile(r"\bStatistics\(sizeInBytes=([\d.]+(?:E[+-]?\d+)?) (|K|M|G|T|P|E)i?B\b")
+_UNITS = ("", "K", "M", "G", "T", "P", "E")
 
 
 @dataclass(frozen=True)
@@ -22,11 +25,6 @@ class FewRows:
 
     rows: pa.Table
     frame: Callable[[], Any]
-
-
-_LOGICAL = "== Optimized Logical Plan =="
-_ESTIMATE = re.compile(r"\bStatistics\(sizeInBytes=([\d.]+(?:E[+-]?\d+)?) (|K|M|G|T|P|E)i?B\b")
-_UNITS = ("", "K", "M", "G", "T", "P", "E")
 
 
 def few_rows(frame: Any) -> pa.Table | None:

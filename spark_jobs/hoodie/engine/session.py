@@ -79,8 +79,8 @@ def spark_context(spark: Any) -> Any | None:
 
 
 def sees_files(spark: Any) -> bool:
-    """Are files without a scheme those of this process's machine. With Connect they are the server's, where
-    Hadoop's default file system is another one its.
+    """Are paths without a scheme those of this process's machine? With Connect they are the server's, and
+    elsewhere those of Hadoop's default file system.
     """
     context = spark_context(spark)
     if context is None:

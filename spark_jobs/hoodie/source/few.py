@@ -64,10 +64,11 @@ def _read(source: Source, known: pa.Schema | None) -> pa.Table | None:
 
     stream = read(source, known)
     assert isinstance(stream, Stream)
-    rows, held = pa.Table.from_batches([], stream.schema), []
+    held: list[pa.RecordBatch] = []
+    count = size = 0
     for batch in (batch for part in stream.parts for batch in part()):
         held.append(batch)
-        rows = pa.Table.from_batches(held, stream.schema)
-        if rows.num_rows > FEW_ROWS or rows.nbytes > _HELD_BYTES:
+        count, size = count + batch.num_rows, size + batch.nbytes
+        if count > FEW_ROWS or size > _HELD_BYTES:
             return None
-    return rows
+    return pa.Table.from_batches(held, stream.schema)
