@@ -94,7 +94,9 @@ class Machine:
 
 
 def copy_checkout(target: Path, *, without: Sequence[str] = ()) -> None:
-    """The files that git knows, as they are now."""
+    """The files that git knows, as they are now. Raises NotHere where this is no checkout of git."""
+    if not (ROOT / ".git").exists():
+        raise NotHere(f"{ROOT} is no checkout of git, whose files are copied: clone the project")
     line = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     files = subprocess.run(line, cwd=ROOT, capture_output=True, check=True).stdout
     for name in files.decode().split("\0"):
@@ -232,6 +234,8 @@ def newer(number: str, suite: str) -> Callable[[Path, Say], None]:
         # a test's first line of a script takes no blank
         machine = chroot(folder / "root", suite, say, name="hoodie")
         machine.run(f"{APT} python{number}-venv git").works()
+        who = "-c user.name=a -c user.email=a@example.org"  # releases are built from commits
+        machine.run(f"git init -q && git add . && git {who} commit -q -m first").works()
         chosen = {"PYTHON": f"python{number}"}
         machine.run(DEMO, **chosen).works("our reader's rows equal those of hudi-rs")
         machine.run("scripts/test", **chosen).works(" passed")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts import fresh_machine
 from scripts.fresh_machine import LONG, MACHINES, NotHere
 from tests.support.tiers import full_but
 
@@ -17,3 +18,9 @@ def test_a_machine_that_lacks_things(name: str, tmp_path: Path) -> None:
         MACHINES[name](tmp_path, print)
     except NotHere as error:
         pytest.skip(str(error))
+
+
+def test_a_copy_without_git_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fresh_machine, "ROOT", tmp_path)
+    with pytest.raises(NotHere, match="no checkout of git"):
+        fresh_machine.copy_checkout(tmp_path / "copy")

@@ -16,9 +16,14 @@ from scripts.environment import DOCS, RELEASE, ROOT, interpreter
 from tests.conftest import require
 
 
+def require_what_builds() -> None:
+    require(interpreter(RELEASE).exists(), "no .venv-release: scripts/setup release makes it")
+    require((ROOT / ".git").exists(), "no checkout of git, from which releases are built")
+
+
 def rehearsed(into: Path, *options: str) -> dict[str, bytes]:
     """The files of a rehearsal by name; wheel and sdist have passed twine's check."""
-    require(interpreter(RELEASE).exists(), "no .venv-release: scripts/setup release makes it")
+    require_what_builds()
     line: list[str | Path] = [
         interpreter(RELEASE),
         "-m",
@@ -115,7 +120,7 @@ def test_what_is_no_release_is_refused(
 
 
 def test_a_folder_with_files_is_left_alone(tmp_path: Path) -> None:
-    require(interpreter(RELEASE).exists(), "no .venv-release: scripts/setup release makes it")
+    require_what_builds()
     (tmp_path / "mine").touch()
     with pytest.raises(release.ReleaseError, match="is not empty"):
         release.build(tmp_path, rehearsal=True, with_site=False)
