@@ -48,7 +48,7 @@ def bare(folder: Path) -> Path:
     return folder / "bin"
 
 
-def submitted(folder: Path, home: str, made: dict[str, Any]) -> dict[str, Any]:
+def submitted(folder: Path, made: dict[str, Any]) -> dict[str, Any]:
     """The result of an upsert on a cluster of that Python, whose driver has the unpacked archive."""
     (folder / "orders.csv").write_text("id,region,amount\n1,eu,2.5\n2,us,3.5\n")
     keys = {"recordkey.field": "id", "partitionpath.field": "region"}
@@ -63,7 +63,7 @@ def submitted(folder: Path, home: str, made: dict[str, Any]) -> dict[str, Any]:
         "PYSPARK_PYTHON": "./environment/bin/python",
         "PYSPARK_DRIVER_PYTHON": str(folder / "driver" / "bin" / "python"),
     }
-    with cluster(folder / "cluster", home, 1) as spark:
+    with cluster(folder / "cluster", Path(sys.executable), 1) as spark:
         command = spark.submit(
             Path(made["script"]),
             *("upsert", "--request", json.dumps(request)),
@@ -80,12 +80,11 @@ def submitted(folder: Path, home: str, made: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_cluster_without_packages_runs_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    home, uv = os.environ.get("SPARK_HOME"), find_uv()
-    require(home and uv, "no SPARK_HOME, or no uv")
-    assert home is not None
+    uv = find_uv()
+    require("SPARK_HOME" in os.environ and uv, "no SPARK_HOME, or no uv")
     assert uv is not None
     made = bundled(tmp_path, uv)
     monkeypatch.setenv("PATH", f"{bare(tmp_path / 'bare')}:{os.environ['PATH']}")
-    result = submitted(tmp_path, home, made)
+    result = submitted(tmp_path, made)
     assert (result["status"], result["num_inserts"]) == ("committed", 2)
     assert hoodie.read_table(str(tmp_path / "orders"), columns=["amount"]).num_rows == 2

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import threading
 import time
@@ -17,7 +16,7 @@ import pytest
 import hoodie
 from hoodie.bundle import bundle_zip, job_script
 from hoodie.storage import storage_for
-from tests.conftest import require
+from tests.spark.answers import interpreter
 from tests.support.cluster import Cluster, cluster
 from tests.support.moto_server import bucket_on, moto
 from tests.support.s3_store import KEY, SECRET
@@ -53,14 +52,11 @@ def landed(path: str, found: pa.Table) -> str:
 
 
 def test_jobs_on_a_cluster_one_worker_of_which_dies(tmp_path: Path) -> None:
-    home = os.environ.get("SPARK_HOME")
-    require(home, "no SPARK_HOME")
-    assert home is not None
     (tmp_path / "moto").mkdir()
     with (
         moto(tmp_path / "moto") as endpoint,
         bucket_on(endpoint) as bucket,
-        cluster(tmp_path / "cluster", home, 2) as spark,
+        cluster(tmp_path / "cluster", interpreter("4"), 2) as spark,
     ):
         table = f"{bucket}/t"
         storage = {

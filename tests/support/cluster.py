@@ -6,12 +6,12 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from scripts.environment import spark_environment
 from tests.support.server_process import await_port, free_port
 
 _SECONDS = 120
@@ -20,15 +20,15 @@ _DAEMON = {
     "SPARK_LOCAL_HOSTNAME": "localhost",
     "SPARK_DAEMON_MEMORY": "256m",
     "SPARK_DAEMON_JAVA_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    "PYSPARK_PYTHON": sys.executable,
 }
 
 
 class Cluster:
-    """`url` is the master's. The workers have one core each."""
+    """`url` is the master's. The workers have one core each. All run `python` and the Spark of its venv."""
 
-    def __init__(self, folder: Path, home: str) -> None:
-        self._folder, self._home = folder, home
+    def __init__(self, folder: Path, python: Path) -> None:
+        self._folder, self._spark = folder, spark_environment(python.parent.parent)
+        self._home = self._spark["SPARK_HOME"]
         self._workers: list[subprocess.Popen[bytes]] = []
         port, page = free_port(), free_port()
         self.url = f"spark://127.0.0.1:{port}"
@@ -75,7 +75,7 @@ class Cluster:
             for name, text in os.environ.items()
             if name not in left_out and not name.startswith("AWS_")
         }
-        return {**kept, **_DAEMON, "SPARK_HOME": self._home}
+        return {**kept, **self._spark, **_DAEMON, "TZ": os.environ["TZ"]}  # that of the test's own writes
 
     def close(self) -> None:
         for process in (*self._workers, self._master):
@@ -103,8 +103,8 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(folder: Path, home: str, workers: int) -> Iterator[Cluster]:
-    started = Cluster(folder, home)
+def cluster(folder: Path, python: Path, workers: int) -> Iterator[Cluster]:
+    started = Cluster(folder, python)
     try:
         for _ in range(workers):
             started.add_worker()
