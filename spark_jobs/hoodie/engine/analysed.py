@@ -9,6 +9,7 @@ from typing import Any
 from hoodie.engine.session import jvm_query
 
 _RELATION = "org.apache.spark.sql.execution.datasources.LogicalRelation"
+_RDD = "org.apache.spark.sql.execution.LogicalRDD"
 _FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
 _LISTED = "org.apache.spark.sql.execution.datasources.InMemoryFileIndex"
 
@@ -48,6 +49,17 @@ class AnalysedPlan:
         for place in children:
             expression = expression.children().apply(place)
         return str(expression.evalMode().toString())
+
+
+def has_rdd(frame: Any) -> bool:
+    """Is a leaf of the plan an RDD, such as the list of a session? No optimizer knows its size. False with
+    Spark Connect, which has none.
+    """
+    try:
+        leaves = jvm_query(frame).analyzed().collectLeaves()
+        return any(_class(leaves.apply(place)) == _RDD for place in range(leaves.size()))
+    except Exception:  # noqa: BLE001  Connect has no JVM
+        return False
 
 
 def _leaf(plan: Any) -> Any | None:

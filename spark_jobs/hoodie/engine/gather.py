@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hoodie.engine.analysed import has_rdd
 from hoodie.engine.repeatable import is_short
 from hoodie.engine.session import arrow_rows, plan_text
 
@@ -31,6 +32,8 @@ def few_rows(frame: Any) -> pa.Table | None:
     """All rows of a DataFrame that are few and cheap to compute, in one job; None for others, and where Spark
     fails, as the steps of the write say better at what.
     """
+    if has_rdd(frame):
+        return None
     plans = plan_text(frame, "cost")
     size = estimate(plans)
     if size is None or size > FEW_BYTES or not is_short(plans):
