@@ -41,7 +41,7 @@ STORED = pa.schema(
 
 
 #: bytes of files that the driver may read for the steps of a write of few rows
-DRIVER = 32 << 20
+DRIVER = 64 << 20
 
 
 @pytest.mark.parametrize(

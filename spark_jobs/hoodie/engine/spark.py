@@ -170,7 +170,10 @@ class SparkEngine(Engine):
 
     def _frame_of(self, rows: pa.Table) -> Any:
         ddl = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in rows.schema)
-        return self.spark.createDataFrame([tuple(row.values()) for row in rows.to_pylist()], ddl)
+        given: Any = rows  # before 4.0 a list, which processes of Python give to the JVM
+        if not hasattr(self.spark.range(0), "toArrow"):
+            given = [tuple(row.values()) for row in rows.to_pylist()]
+        return self.spark.createDataFrame(given, ddl)
 
     def _plain(self, frame: Any) -> FileFrame | None:
         """The files of a frame that is nothing but columns of them."""

@@ -273,7 +273,7 @@ SINGLE = _queries_key(
 )
 DRIVER_BYTES = int_key(
     "hoodie.spark.driver.max.bytes",
-    32 << 20,
+    64 << 20,
     "With Spark: the driver does the steps of a write of few rows as the local engine does them, without "
     "Spark's tasks, where they read no more bytes of the table's files than this (a file group counts 1 "
     "MiB at least). Rows are few where they are of files or constants, 100,000 at most, and 4 MiB at most "
