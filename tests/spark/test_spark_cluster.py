@@ -64,7 +64,8 @@ def test_jobs_on_a_cluster_one_worker_of_which_dies(tmp_path: Path) -> None:
             "hoodie.storage.s3.access.key": KEY,
             "hoodie.storage.s3.secret.key": SECRET,
         }
-        jobs = _Jobs(spark, table, {**OPTIONS, **storage}, tmp_path)
+        by_tasks = {"hoodie.spark.driver.max.bytes": "0"}
+        jobs = _Jobs(spark, table, {**OPTIONS, **storage, **by_tasks}, tmp_path)
         first = landed(f"{bucket}/in/1.parquet", rows(range(ROWS), 1))
         assert jobs.run("bulk_insert", source=first)["num_inserts"] == ROWS
         landed(f"{bucket}/in/2.parquet", rows(range(0, ROWS, 2), 2))  # updates alone make logs
