@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute
-from pyspark import cloudpickle
+from pyspark import __version__, cloudpickle
 from pyspark.sql import functions as F
 from pyspark.storagelevel import StorageLevel
 
@@ -171,7 +171,7 @@ class SparkEngine(Engine):
     def _frame_of(self, rows: pa.Table) -> Any:
         ddl = ", ".join(f"{field.name} {_TYPES[field.type]}" for field in rows.schema)
         given: Any = rows  # before 4.0 a list, which processes of Python give to the JVM
-        if not hasattr(self.spark.range(0), "toArrow"):
+        if int(__version__.partition(".")[0]) < 4:
             given = [tuple(row.values()) for row in rows.to_pylist()]
         return self.spark.createDataFrame(given, ddl)
 
