@@ -7,8 +7,8 @@ from typing import Any
 
 import hoodie
 from hoodie.backend.choice import backend_of
-from hoodie.engine.session import spark_context
 from hoodie.source import Source
+from tests.spark.opens import jobs
 
 
 def answer(spark: Any, given: str, table: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -28,12 +28,7 @@ def answer(spark: Any, given: str, table: str, options: dict[str, Any]) -> dict[
     }
     told: dict[str, Any] = {}
     for name, rows in sources.items():
-        began = _jobs(spark)
+        began = jobs(spark)
         done = hoodie.write_table(rows, table, spark=backend, options=options)
-        told[name] = [done.num_inserts, done.num_updates, _jobs(spark) - began]
+        told[name] = [done.num_inserts, done.num_updates, jobs(spark) - began]
     return {"told": told}
-
-
-def _jobs(spark: Any) -> int:
-    context = spark_context(spark)
-    return max(context.statusTracker().getJobIdsForGroup(), default=-1) + 1 if context is not None else 0

@@ -33,9 +33,6 @@ class MixedEngine(Engine):
     def parallelism(self) -> int:
         return self._far.parallelism
 
-    def files(self, frame: Frame) -> Any:
-        return self._of(frame).files(frame)
-
     def spread(self, frame: Frame, size: int | None = None) -> Frame:
         """Near rows are computed first."""
         if not isinstance(frame, LocalFrame) or (size is not None and size <= self._most):
